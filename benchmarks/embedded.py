@@ -172,9 +172,7 @@ async def w4(path: Path) -> float:
 
 def w5(root: Path) -> Iterator[Row]:
     playbook = root / "one.yaml"
-    playbook.write_text(
-        HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n", "utf-8"
-    )
+    playbook.write_text(HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n", "utf-8")
     script = (
         "import resource, subprocess, sys, time; begun = time.perf_counter();"
         "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"

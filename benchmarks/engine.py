@@ -99,9 +99,7 @@ class Worker:
         move = next_move(work, AT)
         assert isinstance(move, RunTask)
         self.epoch += 1
-        fact = msgspec.structs.replace(
-            take(work, move, DATA, AT), started_at=AT, ms=12.5, epoch=(1, self.epoch)
-        )
+        fact = msgspec.structs.replace(take(work, move, DATA, AT), started_at=AT, ms=12.5, epoch=(1, self.epoch))
         advance(work.frame, fact)
         return Report(frame=frame, position=fact.call - 1, facts=(fact,), epoch=(1, self.epoch))
 

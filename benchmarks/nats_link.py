@@ -61,9 +61,7 @@ def nats_server(sync: str) -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         setting = "" if sync == "default" else f"sync_interval: {sync}, "
         config = Path(folder, "nats.conf")
-        config.write_text(
-            f'listen: "127.0.0.1:{PORT}"\njetstream {{ {setting}store_dir: "{folder}/store" }}\n'
-        )
+        config.write_text(f'listen: "127.0.0.1:{PORT}"\njetstream {{ {setting}store_dir: "{folder}/store" }}\n')
         command = [str(Path(sys.executable).with_name("nats-server")), "-c", str(config)]
         with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
             assert process.stderr is not None

@@ -40,9 +40,7 @@ READ = 100_000  # facts
 FACTS: tuple[Fact, ...] = (
     StepScheduled(run="fetch#17", step="fetch", tokens=("start#17>0",), input={"page": 17}),
     StepStarted(run="fetch#17"),
-    TaskDone(
-        frame="fetch#17", call=1, task="fetch", directive="continue", next=-1, output=Output(data={"n": 17})
-    ),
+    TaskDone(frame="fetch#17", call=1, task="fetch", directive="continue", next=-1, output=Output(data={"n": 17})),
     StepDone(run="fetch#17"),
     NextEvaluated(run="fetch#17", asked=((0, True),), tokens=(Token(id="fetch#17>0", step="store"),)),
 )

@@ -80,9 +80,7 @@ async def _download(folder: Path) -> list[Row]:
     await site.start()
     url = f"http://127.0.0.1:{runner.addresses[0][1]}/"
     begun = time.perf_counter()
-    child = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", CHILD, url, str(folder), stdout=subprocess.PIPE
-    )
+    child = await asyncio.create_subprocess_exec(sys.executable, "-c", CHILD, url, str(folder), stdout=subprocess.PIPE)
     said, _ = await child.communicate()
     seconds = time.perf_counter() - begun
     await runner.cleanup()

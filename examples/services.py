@@ -100,9 +100,7 @@ class Hotels(Service):
                 rooms = self.hotels[city][hotel]
                 beds = [{"room": 100 + place, "beds": 1 + place % 3} for place in range(rooms)]
                 pages = -(-rooms // size)
-                return Answer(
-                    200, {"rooms": beds[(page - 1) * size : page * size], "page": page, "pages": pages}
-                )
+                return Answer(200, {"rooms": beds[(page - 1) * size : page * size], "page": page, "pages": pages})
         return MISSING
 
 
@@ -224,11 +222,7 @@ class Model(Service):
                 busy = len(request.body["messages"]) == 2 and self.first_time("model")
                 return Answer(429, {"error": "too many requests"}) if busy else self._complete(request.body)
             case "GET", ["orders", id]:
-                return (
-                    Answer(200, {"id": id, "late": True, "paid": self.late[id]})
-                    if id in self.late
-                    else MISSING
-                )
+                return Answer(200, {"id": id, "late": True, "paid": self.late[id]}) if id in self.late else MISSING
             case "POST", ["refunds"]:
                 return Answer(201, {"refunded": request.body["amount"]})
         return MISSING

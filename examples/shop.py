@@ -131,9 +131,7 @@ def _is_a_page(query: dict[str, str]) -> bool:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description="A mock shop API that fails intermittently, for examples/report.yaml."
-    )
+    parser = argparse.ArgumentParser(description="A mock shop API that fails intermittently, for examples/report.yaml.")
     parser.add_argument("--port", type=int, default=0, help="0 (default): any free port")
     shop = Shop(parser.parse_args().port)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

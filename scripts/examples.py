@@ -150,9 +150,7 @@ def program(name: str) -> Program:
 def stale() -> list[str]:
     """The files whose content is outdated, and those that are no longer generated."""
     different = [
-        file
-        for file, content in written().items()
-        if not file.exists() or file.read_text(encoding="utf-8") != content
+        file for file, content in written().items() if not file.exists() or file.read_text(encoding="utf-8") != content
     ]
     there = {file for folder in (PAGES, PICTURES) for file in folder.glob("*.*")}
     return sorted(str(file.relative_to(ROOT)) for file in {*different, *(there - written().keys())})

@@ -100,9 +100,7 @@ def stale() -> list[str]:
     """The names of outdated pages."""
     files = {name: PAGES / name for name in pages()}
     return [
-        name
-        for name, file in files.items()
-        if not file.exists() or file.read_text(encoding="utf-8") != pages()[name]
+        name for name, file in files.items() if not file.exists() or file.read_text(encoding="utf-8") != pages()[name]
     ]
 
 

@@ -156,9 +156,7 @@ def shown(schema: dict[str, Any]) -> str:
     if schema.get("type") == "array" and schema.get("items"):
         return f"list of {shown(schema['items'])}"
     if schema.get("properties"):
-        return (
-            "{" + ", ".join(f"`{name}`: {shown(each)}" for name, each in schema["properties"].items()) + "}"
-        )
+        return "{" + ", ".join(f"`{name}`: {shown(each)}" for name, each in schema["properties"].items()) + "}"
     kinds = schema.get("type", "any value")
     listed = [kinds] if isinstance(kinds, str) else kinds
     return " \\| ".join(_TYPES.get(kind, kind) for kind in listed)

@@ -37,9 +37,7 @@ def below(group: TyperGroup, before: str) -> Iterator[Command]:
 
 def commands_page(exit_codes: str) -> str:
     group = typer.main.get_command(app)
-    also = (
-        "`noetl --help` and `noetl COMMAND --help` print the same. [Settings](config.md) lists the variables."
-    )
+    also = "`noetl --help` and `noetl COMMAND --help` print the same. [Settings](config.md) lists the variables."
     lines = ["# Commands", "", f"{group.help} {also}", ""]
     for name, command in commands():
         lines += [f"## noetl {name}", "", *command_lines(command), ""]

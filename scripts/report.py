@@ -74,12 +74,8 @@ def print_report(folder: Path) -> None:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="Run the main example with a mock shop API.")
-    parser.add_argument(
-        "--kill", action="store_true", help="kill the run with SIGKILL half way, then resume it"
-    )
-    parser.add_argument(
-        "--folder", type=Path, default=ROOT / ".noetl", help="directory for the report and the log"
-    )
+    parser.add_argument("--kill", action="store_true", help="kill the run with SIGKILL half way, then resume it")
+    parser.add_argument("--folder", type=Path, default=ROOT / ".noetl", help="directory for the report and the log")
     options = parser.parse_args()
     folder: Path = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)

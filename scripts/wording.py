@@ -237,16 +237,12 @@ def package_of(file: str) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", action="store_true", help="print one number for each package")
     parser.add_argument("files", nargs="*", metavar="FILE", help="all files of the repository by default")
     options = parser.parse_args(arguments)
     words = table(TABLE.read_text("utf-8"))
-    names = [Path(each).resolve().relative_to(ROOT).as_posix() for each in options.files] or repository_files(
-        ROOT
-    )
+    names = [Path(each).resolve().relative_to(ROOT).as_posix() for each in options.files] or repository_files(ROOT)
     every = [
         finding
         for name in names
@@ -263,9 +259,7 @@ def main(arguments: list[str]) -> int:
     print(*findings, sep="\n", end="\n" if findings else "")
     if not options.files:
         for allowed in unused:
-            print(
-                f'{TABLE.name}: nothing in {allowed.file} needs "{allowed.phrase}" any more: remove the entry'
-            )
+            print(f'{TABLE.name}: nothing in {allowed.file} needs "{allowed.phrase}" any more: remove the entry')
     return 1 if findings or (unused and not options.files) else 0
 
 

@@ -18,9 +18,7 @@ from tests.sizes import FULL, is_quick
 
 # The same examples in every run, and no deadlines: a failure points to a change, not to chance or a busy machine.
 # To search for more: `scripts/test properties -- --hypothesis-profile=searching`.
-settings.register_profile(
-    "searching", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
-)
+settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("same", settings.get_profile("searching"), derandomize=True)
 settings.load_profile("same")
 

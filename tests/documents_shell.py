@@ -32,9 +32,7 @@ def fresh_environment(folder: Path) -> dict[str, str]:
     (packages / "project.pth").write_text(f"import site; site.addsitedir({site.getsitepackages()[0]!r})\n")
     for name, module in (("noetl", "noetl.__main__"), ("pip", "pip.__main__"), ("pytest", "pytest.__main__")):
         command = folder / "bin" / name
-        words = (
-            f"import runpy, sys; sys.argv[0] = {name!r}; runpy.run_module({module!r}, run_name='__main__')"
-        )
+        words = f"import runpy, sys; sys.argv[0] = {name!r}; runpy.run_module({module!r}, run_name='__main__')"
         command.write_text(f"#!{python}\n{words}\n")
         command.chmod(0o755)
     for command in Path(sys.executable).parent.iterdir():  # programs from packages, such as nats-server

@@ -31,9 +31,7 @@ def checked(body: str) -> Checked:
 
 def task(body: str) -> str:
     """A workflow of one step `start` with this task; the task's first line is line 7, its keys in column 7."""
-    return (
-        "workflow:\n- step: start\n  tool:\n    - " + indent(dedent(body).strip(), "      ").lstrip() + "\n"
-    )
+    return "workflow:\n- step: start\n  tool:\n    - " + indent(dedent(body).strip(), "      ").lstrip() + "\n"
 
 
 def problem_places(problems: list[Problem] | tuple[Problem, ...]) -> list[tuple[str, int, int]]:

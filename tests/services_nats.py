@@ -31,9 +31,7 @@ class NatsServer:
 
     def start(self, *, jetstream: bool = True) -> None:
         config = self.folder / "nats.conf"
-        store = (
-            f'jetstream {{ store_dir: "{self.folder / "store"}", max_file_store: 1G }}' if jetstream else ""
-        )
+        store = f'jetstream {{ store_dir: "{self.folder / "store"}", max_file_store: 1G }}' if jetstream else ""
         config.write_text(f'listen: "127.0.0.1:{self.port}"\n{store}\n{self.more}\n')
         self._process = subprocess.Popen([str(_PROGRAM), "-c", str(config)], stderr=subprocess.PIPE)
         said = self._process.stderr

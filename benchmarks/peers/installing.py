@@ -29,9 +29,7 @@ def python_of(peer: str) -> Path:
 
 def restate_server() -> Path:
     """Raises Missing."""
-    found = list(
-        (BENCH / "restate" / "npm").glob("node_modules/@restatedev/restate-server-*/bin/restate-server")
-    )
+    found = list((BENCH / "restate" / "npm").glob("node_modules/@restatedev/restate-server-*/bin/restate-server"))
     if not found:
         raise Missing("npm has no server of Restate for this machine")
     return found[0]
@@ -70,9 +68,7 @@ def _install_restate_server() -> None:
 
 def _run(command: list[str], what: str, environment: dict[str, str] | None = None) -> None:
     try:
-        done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=INSTALL_S, check=False
-        )
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=INSTALL_S, check=False)
     except subprocess.TimeoutExpired as error:
         raise Missing(f"{what}: not finished within {INSTALL_S} s") from error
     if done.returncode:

@@ -27,9 +27,7 @@ class Embedded:
 
     async def warm(self) -> None:
         async with open_embedded(self._file()) as house:
-            await house.wait_until_idle(
-                await house.start(await house.playbooks.add(embedded.THREE, None), {})
-            )
+            await house.wait_until_idle(await house.start(await house.playbooks.add(embedded.THREE, None), {}))
 
     async def w1(self, _order: Order) -> Measured:
         return Measured(await embedded.w1(self._file()))

@@ -121,9 +121,7 @@ async def cold(command: list[str]) -> Measured:
     """Measure from the start of the process to its exit, several times."""
     times, sizes = [], []
     for _ in range(COLD_RUNS):
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, "-c", COLD, *command, stdout=subprocess.PIPE
-        )
+        process = await asyncio.create_subprocess_exec(sys.executable, "-c", COLD, *command, stdout=subprocess.PIPE)
         told, _ = await process.communicate()
         assert process.returncode == 0, command
         seconds, mib = told.split()

@@ -154,9 +154,7 @@ def _smaller(report: Report) -> str:
     told = []
     for engine in PEERS:
         sizes = engine.sizes(report.mode)
-        less = [
-            f"{name} {sizes[name]:,} of {whole:,}" for name, whole in WHOLE.items() if sizes[name] != whole
-        ]
+        less = [f"{name} {sizes[name]:,} of {whole:,}" for name, whole in WHOLE.items() if sizes[name] != whole]
         if less:
             told.append(f"{engine.title}: {', '.join(less)}")
     return _wrapped("\\* Smaller workloads, to save time: " + "; ".join(told) + ".") if told else ""

@@ -49,9 +49,7 @@ class Restate:
     async def running(self) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             self._http = await stack.enter_async_context(
-                aiohttp.ClientSession(
-                    connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(600)
-                )
+                aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0), timeout=aiohttp.ClientTimeout(600))
             )
             options = ["--node-name", "bench", "--base-dir", str(self._folder)]
             serve = [str(self._program), *options]

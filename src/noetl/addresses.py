@@ -14,8 +14,7 @@ Network: TypeAlias = IPv4Network | IPv6Network
 
 # Metadata services, which give credentials of the machine to any process, at addresses in ordinary ranges.
 METADATA: Final = frozenset(
-    ip_address(each)
-    for each in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
+    ip_address(each) for each in ("100.100.100.200", "192.0.0.192", "168.63.129.16", "fd00:ec2::254", "fd20:ce::254")
 )
 NAT64: Final = ip_network("64:ff9b::/96")
 NAT64_LOCAL: Final = ip_network("64:ff9b:1::/48")

@@ -50,9 +50,7 @@ class Mask:
 
     def __init__(self, values: Iterable[str]) -> None:
         known = sorted(values, key=len, reverse=True)
-        found = [
-            piece for value in known for piece in _pieces(value)
-        ]  # before the parts: the longer match wins
+        found = [piece for value in known for piece in _pieces(value)]  # before the parts: the longer match wins
         found += [piece for value in known for part in _parts(value) for piece in _pieces(part)]
         parts = [part for part in dict.fromkeys(found) if len(part) >= SECRET_CHARS_MIN]
         self._forms = [form for part in parts for form in _forms(part)]

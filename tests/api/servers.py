@@ -189,9 +189,7 @@ async def opened(
         disk.close()
 
 
-def serve(
-    folder: Path, work: Callable[[ApiServer], Awaitable[None]], settings: ServerSettings | None = None
-) -> None:
+def serve(folder: Path, work: Callable[[ApiServer], Awaitable[None]], settings: ServerSettings | None = None) -> None:
     async def whole() -> None:
         async with asyncio.timeout(180), opened(folder, settings) as server:
             await work(server)

@@ -85,9 +85,7 @@ def test_workers_are_listed_and_totalled_by_pool(tmp_path: Path) -> None:
             ("d", "gpu", 9, 60),
         ):
             at = now - timedelta(seconds=ago)
-            server.workers.announce(
-                WorkerInfo(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at)
-            )
+            server.workers.announce(WorkerInfo(name, pool, 4, busy, "host", 1, "0.1", {"zone": "x"}, False, at))
         shown = await server.api.get("/workers")
         assert [each["name"] for each in shown["workers"]] == ["c", "a", "b"]
         assert shown["pools"] == [

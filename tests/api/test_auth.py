@@ -158,9 +158,7 @@ def test_a_revoked_token_is_cached_for_seconds_only() -> None:
 
 
 def test_run_and_write_include_read_and_admin_includes_all() -> None:
-    held = {
-        scope: {each for each in ENOUGH if Caller("1", "n", frozenset({scope})).may(each)} for scope in ENOUGH
-    }
+    held = {scope: {each for each in ENOUGH if Caller("1", "n", frozenset({scope})).may(each)} for scope in ENOUGH}
     assert held == {
         "read": {"read"},
         "run": {"run", "read"},

@@ -19,8 +19,7 @@ from tests.playbooks import HEAD
 Work = Callable[[Client, ApiServer], Awaitable[None]]
 
 LARGE = HEAD + (
-    "workload: {text: x}\nworkflow:\n- step: start\n"
-    '  tool: {kind: noop, input: {text: "{{ workload.text }}"}}\n'
+    'workload: {text: x}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {text: "{{ workload.text }}"}}\n'
 )
 
 
@@ -232,9 +231,7 @@ def test_a_rate_limited_request_is_retried(tmp_path: Path) -> None:
 def test_an_unreachable_server_is_named_in_the_error() -> None:
     async def work() -> None:
         async with Client("http://127.0.0.1:1") as client:
-            with pytest.raises(
-                Unavailable, match=r"no server answers at http://127\.0\.0\.1:1: connection refused"
-            ):
+            with pytest.raises(Unavailable, match=r"no server answers at http://127\.0\.0\.1:1: connection refused"):
                 await client.whoami()
             with pytest.raises(Unavailable, match="no server answers"):
                 async for _ in client.stream("e"):

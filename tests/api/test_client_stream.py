@@ -145,9 +145,7 @@ def test_lines_of_a_tool_arrive_while_it_works(tmp_path: Path) -> None:
                     server.feed.publish(FeedEvent(id, line=line))
                 elif isinstance(each, StreamLine):
                     words.append((each.frame, each.kind, each.words))
-                    await client.signal(
-                        id, "go"
-                    )  # the tool waits for this, so the line arrived before its end
+                    await client.signal(id, "go")  # the tool waits for this, so the line arrived before its end
             assert words == [("start#1", "line", "half of it")]
 
     asyncio.run(work())

@@ -204,9 +204,7 @@ def test_the_log_records_commands_with_their_caller(tmp_path: Path) -> None:
         assert told["status"] in ("cancelling", "cancelled")
         facts = await facts_of(server, id)
         assert [fact.by for fact in facts if isinstance(fact, Paused)] == ["local"]
-        assert [(fact.reason, fact.by) for fact in facts if isinstance(fact, Cancelled)] == [
-            ("enough", "local")
-        ]
+        assert [(fact.reason, fact.by) for fact in facts if isinstance(fact, Cancelled)] == [("enough", "local")]
         for verb in ("cancel", "pause", "resume", "retry"):
             answer = await api.ask("POST", f"/executions/{'0' * 8}-0000-7000-8000-{'0' * 12}/{verb}")
             assert (answer.status, answer.json["code"]) == (404, "not-found")

@@ -24,9 +24,7 @@ LOOP = HEAD + (
 NOBODY = "00000000-0000-7000-8000-000000000000"
 
 
-def test_documents_equal_those_of_the_command_line(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_documents_equal_those_of_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told: dict[str, object] = {}
 
     async def work(server: ApiServer) -> None:

@@ -95,9 +95,7 @@ def test_an_archived_playbook_cannot_start(tmp_path: Path) -> None:
         await api.register(NOOP)
         assert (await api.ask("POST", "/playbooks/archive", path="t")).status == 204
         assert (await api.get("/playbooks"))["items"] == []
-        assert [each["archived"] for each in (await api.get("/playbooks", archived="true"))["items"]] == [
-            True
-        ]
+        assert [each["archived"] for each in (await api.get("/playbooks", archived="true"))["items"]] == [True]
         assert (await api.ask("POST", "/executions", {"path": "t"})).status == 404
         assert (await api.get("/playbooks/one", path="t"))["text"] == NOOP
         assert (await api.ask("POST", "/playbooks/archive", path="nothing")).status == 404

@@ -178,9 +178,7 @@ def test_a_caller_without_the_scope_write_may_start_a_registered_text(tmp_path: 
         await server.api.post("/executions", {"text": DOUBTFUL}, 201, token=boss)
         key = {"Idempotency-Key": "once"}
         started = {
-            (await server.api.post("/executions", {"text": NOOP}, 201, token=runs, headers=key))[
-                "execution_id"
-            ]
+            (await server.api.post("/executions", {"text": NOOP}, 201, token=runs, headers=key))["execution_id"]
             for _ in range(2)
         }
         assert len(started - {older}) == 1

@@ -29,9 +29,7 @@ class Hurried(SystemClock):
         await super().sleep(seconds / 100)
 
 
-def test_the_screen_reports_a_step_without_workers(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_screen_reports_a_step_without_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The worker registry of this server is empty."""
     flag = tmp_path / "flag"
 

@@ -15,8 +15,7 @@ from tests.api.servers import NOOP, ApiServer, serve
 from tests.playbooks import HEAD
 
 LARGE = HEAD + (
-    "workflow:\n- step: start\n"
-    '  tool: {kind: python, code: "def main(): return [str(n) for n in range(50_000)]"}\n'
+    'workflow:\n- step: start\n  tool: {kind: python, code: "def main(): return [str(n) for n in range(50_000)]"}\n'
 )
 
 
@@ -147,9 +146,7 @@ def test_a_large_result_is_never_in_memory_completely(tmp_path: Path) -> None:
             for number in range(64):
                 yield bytes([number]) * (1 << 20)
 
-        ref = await server.services.results.write(
-            "00000000-0000-7000-8000-000000000001", chunks(), "application/zip"
-        )
+        ref = await server.services.results.write("00000000-0000-7000-8000-000000000001", chunks(), "application/zip")
         id = await server.api.run(NOOP, naming(ref))
         url = f"{server.server.url}/results/{id}/{ref['meta']['sha256']}"
         digest, size = hashlib.sha256(), 0

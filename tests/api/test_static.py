@@ -43,9 +43,7 @@ def test_the_root_redirects_to_the_ui(tmp_path: Path) -> None:
     serve_ui(tmp_path, work)
 
 
-@pytest.mark.parametrize(
-    "place", ["/ui", "/ui/", "/ui/executions", "/ui/playbooks/one?path=a/b.c", "/ui/index.html"]
-)
+@pytest.mark.parametrize("place", ["/ui", "/ui/", "/ui/executions", "/ui/playbooks/one?path=a/b.c", "/ui/index.html"])
 def test_every_page_of_the_ui_is_index_html(tmp_path: Path, place: str) -> None:
     async def work(server: ApiServer) -> None:
         answer = await server.api.ask("GET", place)
@@ -78,9 +76,7 @@ def test_the_ui_loads_nothing_from_other_sites(tmp_path: Path) -> None:
 
 def test_files_with_a_digest_are_cached_forever(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
-        answer = await server.api.ask(
-            "GET", "/ui/assets/index-d1g3st.js", headers={"Accept-Encoding": "identity"}
-        )
+        answer = await server.api.ask("GET", "/ui/assets/index-d1g3st.js", headers={"Accept-Encoding": "identity"})
         assert (answer.status, answer.body) == (200, SCRIPT)
         assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
         assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
@@ -105,9 +101,7 @@ def test_files_are_sent_in_an_accepted_encoding(tmp_path: Path, accepted: str, e
     async def work(server: ApiServer) -> None:
         # Raw, because a client library would decompress the body.
         reader, writer = await asyncio.open_connection(server.server.host, server.server.port)
-        asked = (
-            f"GET /ui/assets/index-d1g3st.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {accepted}\r\n"
-        )
+        asked = f"GET /ui/assets/index-d1g3st.js HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: {accepted}\r\n"
         writer.write(f"{asked}Connection: close\r\n\r\n".encode())
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
         writer.close()
@@ -116,9 +110,7 @@ def test_files_are_sent_in_an_accepted_encoding(tmp_path: Path, accepted: str, e
         said = [each for each in lines if each.startswith("content-encoding")]
         assert said == ([f"content-encoding: {encoding}"] if encoding else [])
         assert "vary: accept-encoding" in lines
-        assert (gzip.decompress(body) if encoding == "gzip" else body) == (
-            b"brotli" if encoding == "br" else SCRIPT
-        )
+        assert (gzip.decompress(body) if encoding == "gzip" else body) == (b"brotli" if encoding == "br" else SCRIPT)
 
     serve_ui(tmp_path, work)
 
@@ -213,9 +205,7 @@ def test_a_new_bundle_is_served_at_once(tmp_path: Path) -> None:
         ("/executions", {"Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}, 403),
     ],
 )
-def test_another_site_may_link_to_the_ui_only(
-    tmp_path: Path, path: str, headers: dict[str, str], status: int
-) -> None:
+def test_another_site_may_link_to_the_ui_only(tmp_path: Path, path: str, headers: dict[str, str], status: int) -> None:
     async def work(server: ApiServer) -> None:
         asked = {"Sec-Fetch-Site": "cross-site", **headers}
         assert (await server.api.ask("GET", path, headers=asked)).status == status

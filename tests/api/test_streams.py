@@ -126,9 +126,7 @@ def test_a_stream_resumes_at_any_fact(tmp_path: Path) -> None:
                 assert await follower.all() == wanted
             async with following(server, f"/executions/{id}/stream?after={seq}") as follower:
                 assert await follower.all() == wanted
-        async with following(
-            server, f"/executions/{id}/stream?after=5", Last_Event_ID="nonsense"
-        ) as follower:
+        async with following(server, f"/executions/{id}/stream?after=5", Last_Event_ID="nonsense") as follower:
             first = await follower.next()
             assert first is not None
             assert first.data["seq"] == 6

@@ -59,18 +59,14 @@ def filled(shared: UiServer) -> FilledServer:
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 @pytest.mark.parametrize("path", PAGES)
-def test_axe_finds_no_serious_problem(
-    filled: FilledServer, open_screen: Opening, path: str, scheme: Scheme
-) -> None:
+def test_axe_finds_no_serious_problem(filled: FilledServer, open_screen: Opening, path: str, scheme: Scheme) -> None:
     screen = open_screen(filled.server, scheme=scheme)
     screen.settle(filled.place(path))
     assert screen.serious() == []
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_a_phone_shows_it_without_scrolling_sideways(
-    filled: FilledServer, open_screen: Opening, path: str
-) -> None:
+def test_a_phone_shows_it_without_scrolling_sideways(filled: FilledServer, open_screen: Opening, path: str) -> None:
     screen = open_screen(filled.server, size=PHONE)
     screen.settle(filled.place(path))
     assert screen.overhang() == 0
@@ -99,9 +95,7 @@ def test_two_keys_open_a_page(filled: FilledServer, open_screen: Opening, key: s
     expect(current).to_have_text(page_.capitalize())
 
 
-def test_a_key_opens_the_search_and_an_id_opens_its_execution(
-    filled: FilledServer, open_screen: Opening
-) -> None:
+def test_a_key_opens_the_search_and_an_id_opens_its_execution(filled: FilledServer, open_screen: Opening) -> None:
     page = open_screen(filled.server).settle("playbooks")
     page.keyboard.press("/")
     expect(page.get_by_role("searchbox", name=re.compile("^Search"))).to_be_focused()

@@ -62,9 +62,7 @@ def test_the_list_of_a_playbook_has_only_its_executions(shared: UiServer, open_s
     expect(row(page, done)).to_have_count(0)
 
 
-def test_an_execution_is_cancelled_from_its_row_after_a_confirmation(
-    shared: UiServer, open_screen: Opening
-) -> None:
+def test_an_execution_is_cancelled_from_its_row_after_a_confirmation(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(APPROVAL)
     page = open_screen(shared).open("executions")
     row(page, id).get_by_role("button", name="Cancel").click()

@@ -21,18 +21,14 @@ def paste(page: Page, text: str) -> None:
     page.keyboard.press("Control+V")
 
 
-def test_a_playbook_is_pasted_fixed_run_watched_and_its_output_opened(
-    server: UiServer, open_screen: Opening
-) -> None:
+def test_a_playbook_is_pasted_fixed_run_watched_and_its_output_opened(server: UiServer, open_screen: Opening) -> None:
     page = open_screen(server).open("")
     page.get_by_role("link", name="Go to playbooks").click()
     page.get_by_role("button", name="New playbook").first.click()
     page.get_by_role("link", name="Empty").click()
 
     paste(page, MISTAKEN)
-    problem = (
-        page.get_by_role("list", name="Problems").get_by_role("listitem").filter(has_text="unknown-step")
-    )
+    problem = page.get_by_role("list", name="Problems").get_by_role("listitem").filter(has_text="unknown-step")
     expect(problem).to_contain_text("finsh")
     page.get_by_role("button", name="Run…").click()
     form = page.get_by_role("form", name="Run this playbook")

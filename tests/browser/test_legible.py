@@ -86,9 +86,7 @@ def test_an_execution_that_never_began_shows_the_reason_and_offers_no_retry(
     assert (screen.overhang(), screen.serious()) == (0, [])
 
 
-def test_the_list_offers_no_retry_for_an_execution_that_never_began(
-    shared: UiServer, open_screen: Opening
-) -> None:
+def test_the_list_offers_no_retry_for_an_execution_that_never_began(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(KEYLESS)
     page = open_screen(shared).settle("executions?path=demo/keyless")
     row = page.get_by_role("listitem").filter(has_text=id)

@@ -17,9 +17,7 @@ def editor(page: Page) -> Locator:
     return page.get_by_role("textbox", name=re.compile("^Playbook"))
 
 
-def test_a_search_in_the_catalog_finds_a_playbook_and_its_graph(
-    shared: UiServer, open_screen: Opening
-) -> None:
+def test_a_search_in_the_catalog_finds_a_playbook_and_its_graph(shared: UiServer, open_screen: Opening) -> None:
     shared.register(GREETING)
     shared.register(LOOP)
     page = open_screen(shared).open("playbooks")
@@ -37,9 +35,7 @@ def test_a_step_of_the_graph_links_to_its_line(shared: UiServer, open_screen: Op
     expect(page.locator(".cm-activeLine")).to_contain_text("step: finish")
 
 
-def test_a_change_is_checked_drawn_saved_as_a_version_and_compared(
-    server: UiServer, open_screen: Opening
-) -> None:
+def test_a_change_is_checked_drawn_saved_as_a_version_and_compared(server: UiServer, open_screen: Opening) -> None:
     server.register(GREETING)
     page = open_screen(server).open("playbooks/one?path=demo/greeting")
     editor(page).focus()

@@ -126,9 +126,7 @@ def test_a_page_with_10000_facts_is_usable_within_a_second(
     figure("10,000 facts: usable after", min(taken), at_most=LOADED_MS, unit="ms", slack=SLACK)
 
 
-def test_a_new_fact_is_on_the_screen_within_300_ms(
-    shared: UiServer, open_screen: Opening, figure: Measuring
-) -> None:
+def test_a_new_fact_is_on_the_screen_within_300_ms(shared: UiServer, open_screen: Opening, figure: Measuring) -> None:
     worst = min(longest_lag(shared, open_screen(shared)) for _ in range(TRIES))
     figure("from a fact to its display, at worst", worst, at_most=LAG_MS, unit="ms", slack=SLACK)
 

@@ -34,9 +34,7 @@ def sign_in(page: Page, token: str) -> None:
     page.get_by_role("button", name="Sign in").click()
 
 
-def test_a_token_opens_the_page_and_stays_out_of_its_address(
-    secured: SecuredServer, open_screen: Opening
-) -> None:
+def test_a_token_opens_the_page_and_stays_out_of_its_address(secured: SecuredServer, open_screen: Opening) -> None:
     screen = open_screen(secured.server)
     asked: list[str] = []
     screen.page.on("request", lambda request: asked.append(request.url))
@@ -46,9 +44,7 @@ def test_a_token_opens_the_page_and_stays_out_of_its_address(
     assert [url for url in [page.url, *asked] if secured.token in url] == []
 
 
-def test_a_token_is_kept_for_a_reload_and_not_for_another_tab(
-    secured: SecuredServer, open_screen: Opening
-) -> None:
+def test_a_token_is_kept_for_a_reload_and_not_for_another_tab(secured: SecuredServer, open_screen: Opening) -> None:
     screen = open_screen(secured.server)
     page = screen.open("tools")
     sign_in(page, secured.token)
@@ -69,9 +65,7 @@ def test_a_wrong_token_is_reported(secured: SecuredServer, open_screen: Opening)
     expect(field).to_have_accessible_description(re.compile("token"))
 
 
-def test_the_page_asks_for_a_token_again_after_signing_out(
-    secured: SecuredServer, open_screen: Opening
-) -> None:
+def test_the_page_asks_for_a_token_again_after_signing_out(secured: SecuredServer, open_screen: Opening) -> None:
     page = open_screen(secured.server).open("tools")
     sign_in(page, secured.token)
     page.get_by_role("button", name="Sign out").click()

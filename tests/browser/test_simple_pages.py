@@ -22,9 +22,7 @@ def test_a_search_finds_a_tool_and_shows_its_fields(shared: UiServer, open_scree
     expect(fields).to_have_text(["seconds", "until", "signal"])
 
 
-def test_a_credential_is_stored_replaced_and_removed_and_never_shown(
-    server: UiServer, open_screen: Opening
-) -> None:
+def test_a_credential_is_stored_replaced_and_removed_and_never_shown(server: UiServer, open_screen: Opening) -> None:
     page = open_screen(server).open("credentials")
     expect(page.get_by_role("heading", name="No credentials are stored")).to_be_visible()
     for words, button in (("first-secret", "Set a credential"), ("second-secret", "Replace db/main")):

@@ -143,9 +143,7 @@ def test_a_link_opens_the_position_at_which_it_was_made(shared: UiServer, open_s
     expect(page).not_to_have_url(re.compile("seq="))
 
 
-def test_a_large_output_is_fetched_on_demand_and_shown_as_a_table(
-    shared: UiServer, open_screen: Opening
-) -> None:
+def test_a_large_output_is_fetched_on_demand_and_shown_as_a_table(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(LARGE)
     page = open_screen(shared).open(f"executions/{id}?step=start")
     inspector(page).get_by_role("button", name="Show content").click()

@@ -64,9 +64,7 @@ class CrashWorkspace(Workspace):
             for path in set(paths):
                 name, number = path.strip("/").split("/")
                 if name == "confirm":
-                    assert f"pages#1[{number}]" in called, (
-                        "a task began before the previous one was in the log"
-                    )
+                    assert f"pages#1[{number}]" in called, "a task began before the previous one was in the log"
                 place = ORDER.index({"confirm": "pages", "inner": "block"}.get(name, name))
                 missing = {f"{step}#1" for step in ORDER[:place]} - done
                 assert missing == set(), f"{name} began, and these steps are not in the log"
@@ -106,9 +104,7 @@ class CrashWorkspace(Workspace):
         self.look()
         assert run_audit(None, "plain", str(self.db)) == 0, "the output above lists the findings"
         for execution_id in execution_ids:
-            assert run_replay(execution_id, "plain", str(self.db)) == 0, (
-                "the output above lists the differences"
-            )
+            assert run_replay(execution_id, "plain", str(self.db)) == 0, "the output above lists the differences"
 
 
 def image_of(db: Path) -> Image:

@@ -151,8 +151,7 @@ CHILD = (
 )
 
 ITEMS = [
-    {"id": place, "text": "an item, and many items of this size are too large for the log " * 16}
-    for place in range(70)
+    {"id": place, "text": "an item, and many items of this size are too large for the log " * 16} for place in range(70)
 ]
 ROWS = [{"id": place, "text": "a row of a result that is too large for the log " * 8} for place in range(200)]
 LARGE_PAGE = "a page of text, and one in fifty is as large as this " * 1_400
@@ -165,9 +164,7 @@ class Api:
         self.url = ""
         self.seen: dict[str, list[str]] = {}  # execution → paths, in the order of the requests
         self.keys: dict[str, Counter[str]] = {}  # execution → path and key → number of requests
-        self.on_request: Callable[[int], None] | None = (
-            None  # called with the number of requests, before the answer
-        )
+        self.on_request: Callable[[int], None] | None = None  # called with the number of requests, before the answer
         self.requests = 0
         self._clock = SystemClock()
 
@@ -188,9 +185,7 @@ class Api:
         if name == "large":
             return web.json_response(ROWS)
         answer = {"n": n, "square": n * n + len(name)}
-        return web.json_response(
-            {**answer, "page": LARGE_PAGE} if name == "pages" and n % 50 == 0 else answer
-        )
+        return web.json_response({**answer, "page": LARGE_PAGE} if name == "pages" and n % 50 == 0 else answer)
 
     def repeated(self) -> int:
         """The number of requests beyond those of a run without a crash."""

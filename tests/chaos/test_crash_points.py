@@ -86,9 +86,7 @@ def check_the_end(workspace: CrashWorkspace, document: dict[str, Any], expected:
 
 def by_journey(name: str, count: int, api: Api, folder: Path, expected: Undisturbed) -> None:
     workspace = CrashWorkspace(folder, api, count)
-    assert workspace.killed_at(name, *workspace.start).returncode == KILLED, (
-        "the process did not reach the failpoint"
-    )
+    assert workspace.killed_at(name, *workspace.start).returncode == KILLED, "the process did not reach the failpoint"
     check_the_end(workspace, workspace.go_on(), expected)
 
 
@@ -97,9 +95,7 @@ def by_resume(name: str, api: Api, folder: Path, expected: Undisturbed) -> None:
     workspace = CrashWorkspace(folder, api, SHORT)
     assert workspace.killed_at("worker.after-call:20", *workspace.start).returncode == KILLED
     workspace.look()
-    assert workspace.killed_at(name, "resume", "last").returncode == KILLED, (
-        "the process did not reach the failpoint"
-    )
+    assert workspace.killed_at(name, "resume", "last").returncode == KILLED, "the process did not reach the failpoint"
     check_the_end(workspace, workspace.go_on(), expected)
 
 
@@ -152,9 +148,7 @@ def test_a_repeated_cancel_reaches_the_child_after_the_first_one_was_killed(
 ) -> None:
     workspace = CrashWorkspace(tmp_path, api, SHORT)
     assert workspace.killed_at(IN_CHILD, *workspace.start).returncode == KILLED
-    assert workspace.killed_at(name, "cancel", "last").returncode == KILLED, (
-        "the process did not reach the failpoint"
-    )
+    assert workspace.killed_at(name, "cancel", "last").returncode == KILLED, "the process did not reach the failpoint"
     requests = api.requests
     assert workspace.json("cancel", "last")[1]["status"] == "cancelled"
     code, listed = workspace.json("list", "--status", "cancelled")
@@ -168,9 +162,7 @@ def test_a_repeated_pause_works_after_the_first_one_was_killed(
 ) -> None:
     workspace = CrashWorkspace(tmp_path, api, SHORT)
     assert workspace.killed_at(IN_CHILD, *workspace.start).returncode == KILLED
-    assert workspace.killed_at(name, "pause", "last").returncode == KILLED, (
-        "the process did not reach the failpoint"
-    )
+    assert workspace.killed_at(name, "pause", "last").returncode == KILLED, "the process did not reach the failpoint"
     code, document = workspace.json("pause", "last")
     assert (code, document["status"]) == (0, "paused")
     check_the_end(workspace, workspace.go_on(), undisturbed(SHORT))

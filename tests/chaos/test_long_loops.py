@@ -34,17 +34,13 @@ def api() -> Iterator[Api]:
 
 def iterations(image: Image, execution_id: str) -> Counter[int]:
     """The number of facts that report each iteration as done."""
-    return Counter(
-        each["index"] for each in image.decoded(execution_id) if each["fact"] == "loop.iteration.done"
-    )
+    return Counter(each["index"] for each in image.decoded(execution_id) if each["fact"] == "loop.iteration.done")
 
 
 @pytest.mark.parametrize(
     "mode", ["mode: sequential", "mode: parallel, max_in_flight: 100"], ids=["sequential", "parallel"]
 )
-def test_ten_thousand_iterations_end_once_each_after_a_kill_in_the_middle(
-    mode: str, api: Api, tmp_path: Path
-) -> None:
+def test_ten_thousand_iterations_end_once_each_after_a_kill_in_the_middle(mode: str, api: Api, tmp_path: Path) -> None:
     workspace = CrashWorkspace(tmp_path, api, 0)
     file = workspace.write(looping(mode), "loop.yaml")
     assert workspace.killed_at(f"worker.after-report:{MANY // 2}", "run", file).returncode == KILLED

@@ -18,9 +18,7 @@ WHOLE_S = 15.0  # until the tool has all its slots again, also on a busy machine
 GIVE_UP_S = 180
 
 FORKS = "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass"
-SESSIONS = (
-    "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass"
-)
+SESSIONS = "import os\nwhile True:\n    try:\n        if os.fork() == 0: os.setsid()\n    except OSError: pass"
 SHELLS = "sh -c 'while :; do sleep 60 & done'; exec sleep 60"  # a shell ends when it cannot fork; its children stay
 DAEMON = (
     "import os, time\n"

@@ -100,9 +100,7 @@ def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_spac
     workspace.check_sound(id)
 
 
-def test_a_run_continues_by_itself_when_there_is_space_again(
-    api: Api, disk: SmallDisk, tmp_path: Path
-) -> None:
+def test_a_run_continues_by_itself_when_there_is_space_again(api: Api, disk: SmallDisk, tmp_path: Path) -> None:
     with serving() as other:
         output = expected(other, tmp_path / "elsewhere")
     workspace = CrashWorkspace(disk.folder, api, COUNT)
@@ -125,9 +123,7 @@ def test_a_run_continues_by_itself_when_there_is_space_again(
     workspace.check_sound("last")
 
 
-def test_a_loop_whose_items_cannot_be_stored_is_reported_and_starts_when_they_can(
-    api: Api, tmp_path: Path
-) -> None:
+def test_a_loop_whose_items_cannot_be_stored_is_reported_and_starts_when_they_can(api: Api, tmp_path: Path) -> None:
     workspace = CrashWorkspace(tmp_path, api, COUNT)
     in_the_way = workspace.write("", f"{workspace.db.name}-results")
     file = workspace.write(LOOPING, "looping.yaml")
@@ -153,10 +149,7 @@ def test_a_limit_on_the_size_of_files_is_reported_like_a_full_disk(tmp_path: Pat
         env={name: value for name, value in workspace.environment.items() if not name.startswith("COVERAGE_")},
     )  # fmt: skip
     assert done.returncode == 3
-    assert (
-        done.stderr
-        == f'noetl: "{workspace.db}": disk I/O error; the disk may be full, over a quota, or broken\n'
-    )
+    assert done.stderr == f'noetl: "{workspace.db}": disk I/O error; the disk may be full, over a quota, or broken\n'
     assert workspace.call("run", file).returncode == 0
 
 

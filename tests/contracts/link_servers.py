@@ -96,9 +96,7 @@ class LinkedServer(Generic[T]):
         self.on_commit: list[CommitHook] = []
         hooks = ControlHooks(on_commit=self.on_commit)
         self.control = control(ports, self.programs, self.owners, self.clock, ControlSettings(), hooks=hooks)
-        self.server = LinkServer(
-            transport, self.control, playbooks, SecretServer(key, provider or OneSecret())
-        )
+        self.server = LinkServer(transport, self.control, playbooks, SecretServer(key, provider or OneSecret()))
 
     async def keep(self) -> None:
         """A round of ownership, after which requests reach the new owner."""

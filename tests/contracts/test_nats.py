@@ -94,9 +94,7 @@ def test_each_pool_gets_its_own_work(server: NatsServer) -> None:
         await clean(server)
         async with connected(server, 2) as (one, other):
             plain, gpu = NatsQueue(one, "default"), NatsQueue(other, "gpu")
-            await plain.put(
-                [Pointer("e", "a#1", 1, "gpu"), Pointer("e", "b#1", 2), Pointer("e", "c#1", 3, "gpu")]
-            )
+            await plain.put([Pointer("e", "a#1", 1, "gpu"), Pointer("e", "b#1", 2), Pointer("e", "c#1", 3, "gpu")])
             assert [claim.pointer for claim in await plain.take(2)] == [Pointer("e", "b#1", 2)]
             assert frames(await gpu.take(2)) == ["a#1", "c#1"]
 
@@ -284,9 +282,7 @@ def test_a_stream_that_takes_pointers_and_never_says_so_is_made_anew(server: Nat
     async def work() -> None:
         await clean(server)
         plain = await nats.connect(server.url)
-        silent = StreamConfig(
-            name=STREAM, subjects=["noetl.work.>"], retention=RetentionPolicy.WORK_QUEUE, no_ack=True
-        )
+        silent = StreamConfig(name=STREAM, subjects=["noetl.work.>"], retention=RetentionPolicy.WORK_QUEUE, no_ack=True)
         await plain.jetstream().add_stream(silent)
         await plain.close()
         async with connected(server) as (connection,):
@@ -397,9 +393,7 @@ async def asked_at_last(connection: NatsConnection) -> bytes:
 
 
 @pytest.mark.parametrize("killed", [True, False])
-def test_it_comes_back_by_itself_after_its_password_was_refused_for_a_while(
-    killed: bool, tmp_path: Path
-) -> None:
+def test_it_comes_back_by_itself_after_its_password_was_refused_for_a_while(killed: bool, tmp_path: Path) -> None:
     """Killed: the server refuses the client when it reconnects. Else the server disconnects it, and nats-py stops reconnecting."""
 
     def change(server: NatsServer, password: str) -> None:
@@ -469,11 +463,7 @@ def test_a_user_a_password_and_a_token_may_stand_in_the_address_with_anything_in
     def refused(access: NatsSettings | str) -> str:
         with pytest.raises(Unavailable) as told:
             asyncio.run(settled(access))
-        return (
-            str(told.value)
-            + repr(told.value.__cause__)
-            + repr(access if isinstance(access, NatsSettings) else "")
-        )
+        return str(told.value) + repr(told.value.__cause__) + repr(access if isinstance(access, NatsSettings) else "")
 
     with running_nats(tmp_path, door("p@ss:/w%rd")) as server:
         host = f"127.0.0.1:{server.port}"
@@ -504,9 +494,7 @@ def test_a_door_that_is_shut_before_the_reason_was_read_is_a_refusal() -> None:
 
     async def work() -> None:
         async with await asyncio.start_server(refuse, "127.0.0.1", 0) as refusing:
-            connection = NatsConnection(
-                f"nats://u:hidden-value@127.0.0.1:{refusing.sockets[0].getsockname()[1]}"
-            )
+            connection = NatsConnection(f"nats://u:hidden-value@127.0.0.1:{refusing.sockets[0].getsockname()[1]}")
             with pytest.raises(Unavailable, match="refuses the user"):
                 await connection.flush()
             await connection.close()

@@ -71,9 +71,7 @@ class TestObjectResults(ResultStoreContract):
         assert "127.0.0.1" not in str(error)
 
 
-@pytest.mark.parametrize(
-    "url", ["s3://", "http://bucket", "s3:/bucket", "s3://key:secret@bucket", "s3://b?x=1", ""]
-)
+@pytest.mark.parametrize("url", ["s3://", "http://bucket", "s3:/bucket", "s3://key:secret@bucket", "s3://b?x=1", ""])
 def test_what_is_no_address_of_a_bucket_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(Rejected, match="s3://bucket/prefix") as refused:
         ObjectResults(url)

@@ -256,9 +256,7 @@ def test_a_long_log_is_read_in_pages_and_what_can_not_be_read_is_damaged() -> No
             facts = (Evaluated(keychain={"k": "v" * (2 * THREAD_BYTES // PAGE_ROWS)}),)
             await store.append([append(1, epoch)])
             seqs = range(2, 2 * PAGE_ROWS + 2)
-            assert set(
-                await store.append([Append("e", seq, AT, facts, epoch, "running") for seq in seqs])
-            ) == {None}
+            assert set(await store.append([Append("e", seq, AT, facts, epoch, "running") for seq in seqs])) == {None}
             rows = await store.read("e")
             assert [row.first_seq for row in rows] == [1, *seqs]
             assert await store.read("e", after=PAGE_ROWS) == rows[PAGE_ROWS:]
@@ -514,9 +512,7 @@ def test_those_who_come_first_at_once_make_the_tables_once() -> None:
         async with database() as name, AsyncExitStack() as stack:
             all_of_them = [await stack.enter_async_context(opened(name)) for _ in range(6)]
             asked = (made.fetch("SELECT number FROM noetl.version") for made in all_of_them)
-            assert [[tuple(row) for row in found] for found in await asyncio.gather(*asked)] == [
-                [(VERSION,)]
-            ] * 6
+            assert [[tuple(row) for row in found] for found in await asyncio.gather(*asked)] == [[(VERSION,)]] * 6
             async with opened(name) as later:
                 assert await PostgresListing(later).executions() == []
 
@@ -596,9 +592,7 @@ def test_sessions_commit_durably_whatever_the_database_says() -> None:
             ):
                 await owner.execute(f"ALTER DATABASE {name} SET {setting}")
             async with opened(name) as made, store_on(made) as store:
-                query = (
-                    "SELECT current_setting('synchronous_commit'), current_setting('transaction_isolation')"
-                )
+                query = "SELECT current_setting('synchronous_commit'), current_setting('transaction_isolation')"
                 assert [tuple(row) for row in await made.fetch(query)] == [("on", "read committed")]
                 epoch = await epoch_of(store, "s1")
                 assert await store.append([append(1, epoch)]) == [None]
@@ -919,8 +913,7 @@ def test_nothing_acknowledged_is_lost_when_postgresql_is_killed_under_load(kille
         async with store_on(made) as store:
             epochs = (await store.own("s1", range(PARTITIONS), 600.0)).epochs
             chains = [
-                Chain(store, f"e{number}", epochs[partition_of(f"e{number}", PARTITIONS)])
-                for number in range(16)
+                Chain(store, f"e{number}", epochs[partition_of(f"e{number}", PARTITIONS)]) for number in range(16)
             ]
             async with asyncio.TaskGroup() as group:
                 running = [group.create_task(chain.run(stop)) for chain in chains]

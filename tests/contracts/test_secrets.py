@@ -53,9 +53,7 @@ class TestVariables(OnOneFile):
 
         self.environment["TOKEN"] = "a first value"
         async with self.providers() as (providers, _):
-            yield SecretSetup(
-                providers, entry("env", variable="TOKEN"), entry("env", "missing", variable="NO"), change
-            )
+            yield SecretSetup(providers, entry("env", variable="TOKEN"), entry("env", "missing", variable="NO"), change)
 
 
 class TestFiles(OnOneFile):

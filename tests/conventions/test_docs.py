@@ -144,9 +144,7 @@ def test_every_variable_that_the_code_knows_is_on_the_page_of_settings() -> None
 
 
 def test_every_command_and_every_option_is_on_the_page_of_commands() -> None:
-    sections = dict(
-        re.findall(r"^## noetl ([^\n]+)\n(.*?)(?=^## |\Z)", page("cli"), re.MULTILINE | re.DOTALL)
-    )
+    sections = dict(re.findall(r"^## noetl ([^\n]+)\n(.*?)(?=^## |\Z)", page("cli"), re.MULTILINE | re.DOTALL))
     assert sorted(sections) == sorted(each.name for each in commands())
     for each in commands():
         told = set(re.findall(r"--?[a-z][a-z-]*", sections[each.name]))

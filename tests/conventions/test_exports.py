@@ -21,6 +21,8 @@ def test_the_public_names_exist() -> None:
 
 
 def test_importing_noetl_imports_no_tool_and_no_library() -> None:
-    program = "import sys, noetl; print([n for n in ('yaml', 'jinja2', 'msgspec', 'typer', 'rich') if n in sys.modules])"
+    program = (
+        "import sys, noetl; print([n for n in ('yaml', 'jinja2', 'msgspec', 'typer', 'rich') if n in sys.modules])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

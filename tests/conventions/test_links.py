@@ -15,9 +15,7 @@ from scripts.wording import ROOT, repository_files
 
 FILES = frozenset(repository_files(ROOT))
 FOLDERS = frozenset(str(folder) for each in FILES for folder in Path(each).parents)
-PAGES = sorted(
-    each for each in FILES if each.endswith(".md") and not each.startswith("tests/fixtures/corpus/")
-)
+PAGES = sorted(each for each in FILES if each.endswith(".md") and not each.startswith("tests/fixtures/corpus/"))
 CODE = re.compile(r"^ *(`{3,}).*?^ *\1|<!--.*?-->|`[^`\n]*`(?!\])", re.MULTILINE | re.DOTALL)
 # [text](target "title"), [text]: target, href="target"
 LINK = re.compile(

@@ -43,24 +43,18 @@ def test_modules_have_at_most_600_lines() -> None:
 def test_functions_have_at_most_50_lines_and_most_of_them_35() -> None:
     lengths = {path: (found.end_lineno or 0) - found.lineno + 1 for path, found in functions()}
     too_long = {path: count for path, count in lengths.items() if count > 50 and path not in LONG_FUNCTIONS}
-    assert {
-        path: count for path, count in too_long.items() if not path.startswith("playbook/language.py")
-    } == {}
+    assert {path: count for path, count in too_long.items() if not path.startswith("playbook/language.py")} == {}
     assert statistics.quantiles(lengths.values(), n=20)[-1] <= 35
 
 
 def test_functions_take_at_most_five_positional_parameters() -> None:
     counts = {
-        path: len(
-            [each for each in found.args.posonlyargs + found.args.args if each.arg not in ("self", "cls")]
-        )
+        path: len([each for each in found.args.posonlyargs + found.args.args if each.arg not in ("self", "cls")])
         for path, found in functions()
     }
     assert {path: count for path, count in counts.items() if count > 5 and path not in MANY_PARAMETERS} == {}
 
 
 def test_every_module_docstring_has_3_to_80_words() -> None:
-    words = {
-        name(path): len((ast.get_docstring(ast.parse(path.read_text())) or "").split()) for path in modules()
-    }
+    words = {name(path): len((ast.get_docstring(ast.parse(path.read_text())) or "").split()) for path in modules()}
     assert {path: count for path, count in words.items() if not 3 <= count <= 80} == {}

@@ -54,9 +54,7 @@ def found(file: str, text: str) -> list[tuple[int, int, str]]:
         ("x = 'an İ in the box'\n", [(1, 18, "box")]),
     ],
 )
-def test_python_prose_is_comments_and_strings_with_a_space(
-    text: str, places: list[tuple[int, int, str]]
-) -> None:
+def test_python_prose_is_comments_and_strings_with_a_space(text: str, places: list[tuple[int, int, str]]) -> None:
     assert found("src/noetl/some.py", text) == places
 
 

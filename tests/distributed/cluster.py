@@ -57,9 +57,7 @@ class ClusterSize(NamedTuple):
     slots: int = 16  # of each worker
     lease_s: float = 10.0  # longer than a busy machine may stop a process
     pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
-    variables: Mapping[
-        str, str
-    ] = {}  # environment variables of the servers, which read credentials from them
+    variables: Mapping[str, str] = {}  # environment variables of the servers, which read credentials from them
 
 
 DEFAULT_SIZE = ClusterSize()
@@ -101,9 +99,7 @@ class Cluster:
     def open(self) -> None:
         asyncio.run(self._as_owner(f"CREATE DATABASE {self.database}"))
         self.nats.start()
-        made = self.noetl(
-            "token", "create", "tests", "--scope", "admin", "--db", self.dsn, "--format", "json"
-        )
+        made = self.noetl("token", "create", "tests", "--scope", "admin", "--db", self.dsn, "--format", "json")
         assert made.returncode == 0, made.stdout + made.stderr
         self.token = json.loads(made.stdout)["token"]
         self.begin([*self.servers, *self.workers])
@@ -192,9 +188,7 @@ class Cluster:
 
     def call(self, *arguments: str | Path, server: int = 0) -> subprocess.CompletedProcess[str]:
         """Run the command line with one of the servers as its context."""
-        return self.noetl(
-            *arguments, environment={"NOETL_SERVER": self.url(server), "NOETL_TOKEN": self.token}
-        )
+        return self.noetl(*arguments, environment={"NOETL_SERVER": self.url(server), "NOETL_TOKEN": self.token})
 
     def url(self, server: int = 0) -> str:
         return f"http://127.0.0.1:{self.ports[server]}"
@@ -202,9 +196,7 @@ class Cluster:
     def client(self, server: int = 0) -> Client:
         return Client(self.url(server), self.token)
 
-    async def run(
-        self, text: str, workload: dict[str, Any], server: int = 0, *, file: str = "t.yaml"
-    ) -> ShowDocument:
+    async def run(self, text: str, workload: dict[str, Any], server: int = 0, *, file: str = "t.yaml") -> ShowDocument:
         async with self.client(server) as client:
             registered = await client.register(text, dialect="auto", file=file)
             return await client.run(digest=registered.digest, workload=workload, timeout_s=PATIENCE_S)
@@ -214,9 +206,7 @@ class Cluster:
             registered = await client.register(text)
             return (await client.start(digest=registered.digest, workload=workload)).execution_id
 
-    async def ended(
-        self, execution_id: str, server: int = 0, *, timeout_s: float = PATIENCE_S
-    ) -> ShowDocument:
+    async def ended(self, execution_id: str, server: int = 0, *, timeout_s: float = PATIENCE_S) -> ShowDocument:
         """Follow the events of an execution to the end, and read its state from PostgreSQL."""
         async with asyncio.timeout(timeout_s), self.client(server) as client:
             async for _ in client.stream(execution_id):
@@ -287,9 +277,7 @@ class Cluster:
     async def is_shared(self) -> bool:
         """Whether every server owns its share of the partitions."""
         owners = list((await self.owners()).values())
-        return {owners.count(number) for number in range(len(self.servers))} == {
-            PARTITIONS // len(self.servers)
-        }
+        return {owners.count(number) for number in range(len(self.servers))} == {PARTITIONS // len(self.servers)}
 
     async def until(self, holds: Callable[[], Awaitable[bool]], *, timeout_s: float = PATIENCE_S) -> None:
         """Poll PostgreSQL until a condition holds, because it sends no notification."""

@@ -35,9 +35,7 @@ class Effects:
 
     async def until(self, holds: Callable[[Effects], bool]) -> None:
         """Wait for a condition, which is checked with every request and every answer."""
-        assert await asyncio.to_thread(self._wait, lambda: holds(self)), (
-            f"{len(self.calls)} calls, {self.out} out"
-        )
+        assert await asyncio.to_thread(self._wait, lambda: holds(self)), f"{len(self.calls)} calls, {self.out} out"
 
     def _wait(self, holds: Callable[[], bool]) -> bool:
         with self._news:

@@ -32,9 +32,7 @@ from tests.distributed.final_states import final
 
 PATIENCE_S = 180.0
 ENTRIES_MAX = 30  # limit of entries into one task of a frame
-_MADE = re.compile(
-    r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$"
-)  # ids and instants
+_MADE = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$")  # ids and instants
 CHILD = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -165,9 +163,7 @@ class Play:
                     await self._until(lambda: not self._missing())
                     await self._until_requested()
         except TimeoutError:
-            raise AssertionError(
-                f"the log lacks {self._missing()}; it has {self._names(self.events)}"
-            ) from None
+            raise AssertionError(f"the log lacks {self._missing()}; it has {self._names(self.events)}") from None
         finally:
             if self._following is not None:
                 self._following.cancel()
@@ -218,9 +214,7 @@ class Play:
                 await self.client.cancel(self.id, rest)
             case "retry":
                 steps = [each for each in rest.split() if each != "--from-start"]
-                await self.client.retry(
-                    self.id, steps[0] if steps else None, from_start="--from-start" in rest.split()
-                )
+                await self.client.retry(self.id, steps[0] if steps else None, from_start="--from-start" in rest.split())
 
     async def _start(self, workload: dict[str, JSON]) -> None:
         for path in sorted(set(re.findall(r"\bpath: ([\w/]+)", self.body))):
@@ -284,9 +278,7 @@ class Play:
         """Facts that the player has and the log has not; pure tasks are reported with the next call."""
         missing = self._names(self.player.log) - self._names(self.events)
         frames = tuple(f"{frame}/" for frame in due(self.player.state))
-        return Counter(
-            {(name, what): n for (name, what), n in missing.items() if not _is_of_call(what, frames)}
-        )
+        return Counter({(name, what): n for (name, what), n in missing.items() if not _is_of_call(what, frames)})
 
     def beyond(self) -> Counter[tuple[str, str]]:
         """Facts that the log has and the player has not, except starts of steps, which are reported during a call."""

@@ -113,9 +113,7 @@ def cluster(
 
 
 @pytest.fixture(scope="module")
-def embedded(
-    tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
-) -> Callable[[Case], dict[str, JSON]]:
+def embedded(tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]) -> Callable[[Case], dict[str, JSON]]:
     """The result of a case with `noetl run`, computed once for all clusters."""
     known: dict[str, dict[str, JSON]] = {}
 

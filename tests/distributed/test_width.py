@@ -107,9 +107,7 @@ def test_a_loop_keeps_its_max_in_flight_while_its_server_dies(tmp_path: Path, se
     assert len(set(served.calls)) == 100
 
 
-def test_a_long_call_keeps_its_lease_while_its_execution_is_always_busy(
-    tmp_path: Path, served: Effects
-) -> None:
+def test_a_long_call_keeps_its_lease_while_its_execution_is_always_busy(tmp_path: Path, served: Effects) -> None:
     """Heartbeats during a commit count, too."""
     with open_cluster(tmp_path, ClusterSize(workers=2, slots=40)) as cluster:
         document = asyncio.run(cluster.run(BUSY, {"url": served.url}))
@@ -138,10 +136,7 @@ def test_a_step_runs_in_its_pool_and_waits_when_the_pool_has_no_workers(cluster:
         async with cluster.client() as client:
             id = await cluster.start(POOLED, {})
             async for each in client.stream(id):
-                if (
-                    getattr(each, "name", "") == "step.scheduled"
-                    and getattr(each, "step_run_id", "") == "far#1"
-                ):
+                if getattr(each, "name", "") == "step.scheduled" and getattr(each, "step_run_id", "") == "far#1":
                     break
             document = await client.show(id)
         assert document.status == "running"

@@ -180,9 +180,7 @@ def api() -> Iterator[Api]:
 
 
 def events_of(workspace: Workspace, id: str) -> list[dict[str, Any]]:
-    return [
-        json.loads(line) for line in workspace.call("events", id, "--format", "jsonl").stdout.splitlines()
-    ]
+    return [json.loads(line) for line in workspace.call("events", id, "--format", "jsonl").stdout.splitlines()]
 
 
 def data_of(workspace: Workspace, text: str, api: Api, *more: str) -> Any:
@@ -212,9 +210,7 @@ def test_2_a_transient_500_is_retried_until_it_is_well(workspace: Workspace, api
     assert [(each["attempt"], each["data"]["directive"]) for each in done] == [
         (1, "retry"), (2, "retry"), (3, "continue"),
     ]  # fmt: skip
-    assert (
-        len({each["Idempotency-Key"] for each in api.headers["/flaky/a"] if "Idempotency-Key" in each}) == 0
-    )
+    assert len({each["Idempotency-Key"] for each in api.headers["/flaky/a"] if "Idempotency-Key" in each}) == 0
 
 
 def test_2_a_500_that_stays_fails_when_the_attempts_are_used_up(workspace: Workspace, api: Api) -> None:
@@ -244,9 +240,7 @@ def test_4_pages_stream_within_an_iteration_and_end_with_break(workspace: Worksp
         assert asked == [f"GET /pages/{hotel}?page={page}&pages={pages}" for page in range(1, pages + 1)]
 
 
-def test_5_max_in_flight_is_reached_and_never_passed_and_iter_is_isolated(
-    workspace: Workspace, api: Api
-) -> None:
+def test_5_max_in_flight_is_reached_and_never_passed_and_iter_is_isolated(workspace: Workspace, api: Api) -> None:
     """D46, D49."""
     code, document = workspace.json("run", workspace.write(HELD), "--set", f"url={api.url}")
     assert (code, document["status"]) == (0, "ok")
@@ -334,9 +328,7 @@ def test_streaming_pagination_of_003_runs_as_it_is_but_for_its_stores(workspace:
 
 
 def test_tool_item_chaining_of_004_runs_as_it_is(workspace: Workspace, api: Api) -> None:
-    code, document = workspace.json(
-        "run", SEEDS / "004_4.2_tool_item_chaining.yaml", "--set", f"api_url={api.url}"
-    )
+    code, document = workspace.json("run", SEEDS / "004_4.2_tool_item_chaining.yaml", "--set", f"api_url={api.url}")
     [start] = document["steps"]
     assert (code, start["iterations"]) == (0, {"count": 2, "succeeded": 2, "failed": 0})
     # Two pages each, and one that came too early and was asked for again.

@@ -96,8 +96,7 @@ def test_of_a_folder_all_playbooks_are_registered_in_order_and_others_are_skippe
     done = workspace.call("register", "books")
     assert (done.returncode, [line.split()[0] for line in done.stdout.splitlines()]) == (0, ["a", "b", "c"])
     assert done.stderr.splitlines() == [
-        f"noetl: books/{name}: skipped: this is not a playbook"
-        for name in ("list.yml", "torn.yaml", "values.yaml")
+        f"noetl: books/{name}: skipped: this is not a playbook" for name in ("list.yml", "torn.yaml", "values.yaml")
     ]
     assert [each["path"] for each in documents(workspace, "playbooks")] == ["a", "b", "c"]
 
@@ -254,9 +253,7 @@ def test_what_is_registered_is_run_by_its_path_and_version(workspace: Workspace)
         workspace.call("register", workspace.write(says(words, "team/hello"), "h.yaml"))
     assert said_by(workspace, "team/hello") == {"says": "two"}
     assert said_by(workspace, "team/hello@1") == {"says": "one"}
-    assert said_by(workspace, "team/hello") == {"says": "two"}, (
-        "to run an old one does not make it the current one"
-    )
+    assert said_by(workspace, "team/hello") == {"says": "two"}, "to run an old one does not make it the current one"
     done = workspace.call("run", "team/hello@3")
     assert (done.returncode, "no version 3" in done.stderr) == (1, True)
     done = workspace.call("run", "team/none")

@@ -38,8 +38,7 @@ def ended(done: subprocess.CompletedProcess[str]) -> tuple[int, str, str]:
 def modules_of(*arguments: str | Path) -> set[str]:
     """The modules that a call has imported."""
     program = (
-        "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\n"
-        "print(*sys.modules, file=sys.stderr)"
+        "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=ROOT, check=True
@@ -109,8 +108,7 @@ def test_files_that_can_not_be_read_are_said_and_exit_with_2(tmp_path: Path) -> 
     assert ended(done) == (
         2,
         "",
-        f"noetl: {tmp_path}/no.yaml: there is no such file\n"
-        f"noetl: {tmp_path}: there is no playbook in this folder\n",
+        f"noetl: {tmp_path}/no.yaml: there is no such file\nnoetl: {tmp_path}: there is no playbook in this folder\n",
     )
     assert call("explain", str(tmp_path)).returncode == 2
     assert call("migrate", str(tmp_path / "no.yaml")).returncode == 2
@@ -180,7 +178,5 @@ def test_a_locale_without_unicode_gets_escapes_and_no_crash() -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="there is no /dev/full: run it on Linux")
 def test_a_full_disk_is_said_and_exits_with_3() -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [NOETL, "check", HELLO], stdout=full, stderr=subprocess.PIPE, text=True, check=False
-        )
+        done = subprocess.run([NOETL, "check", HELLO], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (3, "noetl: No space left on device\n")

@@ -105,9 +105,7 @@ def test_nats_takes_its_settings_which_keep_what_is_acknowledged() -> None:
     settings = (DEPLOY / "nats.conf").read_text()
     assert "sync_interval: always" in settings
     assert 'store_dir: "/var/lib/nats"' in settings
-    assert [each for each in SERVICES["nats"]["volumes"] if each.endswith(":/var/lib/nats")] == [
-        "nats:/var/lib/nats"
-    ]
+    assert [each for each in SERVICES["nats"]["volumes"] if each.endswith(":/var/lib/nats")] == ["nats:/var/lib/nats"]
 
 
 def test_the_image_has_extras_that_exist_the_uv_of_the_project_and_a_user_of_its_own() -> None:

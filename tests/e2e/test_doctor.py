@@ -138,9 +138,7 @@ def test_a_damaged_file_is_told(file: Path) -> None:
         stream.seek(8192)
         stream.write(b"\xff" * (file.stat().st_size - 8192))
     found = looked_at(DoctorOptions(file=file))
-    assert "error" in (
-        found["sqlite-whole"].grade if "sqlite-whole" in found else found["sqlite-opens"].grade
-    )
+    assert "error" in (found["sqlite-whole"].grade if "sqlite-whole" in found else found["sqlite-opens"].grade)
 
 
 def test_a_file_of_keys_that_others_may_read_is_told_with_its_cure(file: Path) -> None:
@@ -152,10 +150,7 @@ def test_a_file_of_keys_that_others_may_read_is_told_with_its_cure(file: Path) -
 
 
 def test_secrets_that_no_key_here_opens_are_counted() -> None:
-    assert (
-        check_stored_secrets({"a": 2, "b": 1}, {"a"}).words
-        == "1 of 3 stored secrets need a key that is missing"
-    )
+    assert check_stored_secrets({"a": 2, "b": 1}, {"a"}).words == "1 of 3 stored secrets need a key that is missing"
     assert check_stored_secrets({"a": 2}, {"a"}).grade == check_stored_secrets({}, set()).grade == "ok"
 
 
@@ -232,9 +227,7 @@ def test_what_nats_tells_of_its_store_is_judged() -> None:
 
 
 def test_nats_that_is_not_there_is_told_without_the_password() -> None:
-    found = looked_at(DoctorOptions(nats=f"nats://ann:hush@127.0.0.1:{free_port()}", environment={}))[
-        "nats-reachable"
-    ]
+    found = looked_at(DoctorOptions(nats=f"nats://ann:hush@127.0.0.1:{free_port()}", environment={}))["nats-reachable"]
     assert found.grade == "error"
     assert "hush" not in found.words
 

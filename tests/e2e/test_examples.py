@@ -84,22 +84,16 @@ def test_pagination_stores_every_row_once_and_asks_again_only_for_pages_that_wer
         async with database() as name, connected(name) as connection:
             reader.environment["WAREHOUSE_DSN"] = postgres().dsn(name)
             await asyncio.to_thread(reader.follow, "pagination")
-            query = (
-                "SELECT endpoint, count(*), count(DISTINCT id) FROM items GROUP BY endpoint ORDER BY endpoint"
-            )
+            query = "SELECT endpoint, count(*), count(DISTINCT id) FROM items GROUP BY endpoint ORDER BY endpoint"
             return [tuple(row) for row in await connection.fetch(query)]
 
     assert asyncio.run(work()) == [("invoices", 130, 130), ("patients", 250, 250), ("visits", 420, 420)]
     pages = Counter((each.parts[-1], int(each.query["page"])) for each in asked["pages"].seen)
     ends = {"invoices": 3, "patients": 3, "visits": 5}
-    assert pages == {
-        (name, page): 1 + (page % 3 == 0) for name, end in ends.items() for page in range(1, end + 1)
-    }
+    assert pages == {(name, page): 1 + (page % 3 == 0) for name, end in ends.items() for page in range(1, end + 1)}
 
 
-def test_nested_loops_reach_every_room_of_every_hotel(
-    reader: Reader, asked: dict[str, services.Service]
-) -> None:
+def test_nested_loops_reach_every_room_of_every_hotel(reader: Reader, asked: dict[str, services.Service]) -> None:
     reader.follow("nested_loops")
     found = reader.rows("noetl-rooms.db", "SELECT city, hotel, count(*) FROM rooms GROUP BY city, hotel")
     hotels = services.Hotels.hotels

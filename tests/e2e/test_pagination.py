@@ -48,9 +48,7 @@ def test_rows_end_up_exactly_once_and_a_parquet_file_comes_out(tmp_path: Path, k
             with serving() as api:
                 if killed:
                     with workspace.started("run", PLAYBOOK, *given(api)) as begun:
-                        assert await asyncio.to_thread(api.hundredth.wait, PATIENCE_S), (
-                            "it ended before its time"
-                        )
+                        assert await asyncio.to_thread(api.hundredth.wait, PATIENCE_S), "it ended before its time"
                         begun.process.kill()
                         assert begun.process.wait() == -signal.SIGKILL
                     code, document = await asyncio.to_thread(workspace.json, "resume", "last")

@@ -91,9 +91,7 @@ def test_output_can_be_piped_and_says_beside_it_that_the_execution_failed(mixed:
         (["list", "--status", "lost"], 2, "'lost' is not one of"),
     ],
 )
-def test_what_can_not_be_told_is_said_on_standard_error(
-    mixed: str, arguments: list[str], code: int, said: str
-) -> None:
+def test_what_can_not_be_told_is_said_on_standard_error(mixed: str, arguments: list[str], code: int, said: str) -> None:
     ended, out, err = call(*arguments, db=mixed)
     assert (ended, out) == (code, "")
     assert said in err

@@ -78,9 +78,7 @@ def looped(client: Client) -> Client:
 
 def test_a_run_is_told_as_one_in_this_process_is(client: Client) -> None:
     file = client.file(HELLO)
-    here = client.call(
-        "run", file, "--set", "name=me", "--server", "local", "--db", client.folder / "here.db"
-    )
+    here = client.call("run", file, "--set", "name=me", "--server", "local", "--db", client.folder / "here.db")
     there = client.call("run", file, "--set", "name=me")
     assert (there.returncode, there.stderr) == (0, "")
     assert _without_figures(there.stdout) == _without_figures(here.stdout)
@@ -264,9 +262,7 @@ def test_what_a_child_waits_for_is_told_to_whoever_looks_at_its_parent(client: C
 def test_secrets_of_a_server_are_kept_there(client: Client) -> None:
     set_there = client.call("secrets", "set", "api", "--value", "-", input="s3cret-value")
     assert (set_there.returncode, set_there.stdout) == (0, "api: version 1 is stored\n")
-    assert [
-        each["name"] for each in json.loads(client.call("secrets", "list", "--format", "json").stdout)
-    ] == ["api"]
+    assert [each["name"] for each in json.loads(client.call("secrets", "list", "--format", "json").stdout)] == ["api"]
     here = client.call("secrets", "list", "--format", "json", "--db", client.db)
     assert [each["name"] for each in json.loads(here.stdout)] == ["api"]
     assert client.call("secrets", "rm", "api").returncode == 0

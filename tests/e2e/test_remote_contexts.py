@@ -37,9 +37,7 @@ class Home(Workspace):
 def test_contexts_are_set_listed_used_shown_and_forgotten(tmp_path: Path) -> None:
     home = Home(tmp_path)
     assert home.call("context", "set", "one", "http://127.0.0.1:1/").returncode == 0
-    assert (
-        home.call("context", "set", "two", "https://two.example", "--token", "-", input=TOKEN).returncode == 0
-    )
+    assert home.call("context", "set", "two", "https://two.example", "--token", "-", input=TOKEN).returncode == 0
     assert home.call("context", "use", "two").stdout == "commands go to https://two.example from now on\n"
     assert json.loads(home.call("context", "list", "--format", "json").stdout) == [
         {"name": "local", "url": None, "token": None, "current": False},
@@ -50,9 +48,7 @@ def test_contexts_are_set_listed_used_shown_and_forgotten(tmp_path: Path) -> Non
         done = home.call("context", *line.split())
         assert (done.returncode, TOKEN in done.stdout + done.stderr) == (0, False)
     assert home.target() == Server("https://two.example", Secret(TOKEN), "two")
-    assert (
-        home.call("context", "rm", "two").stdout == "two: removed; commands go to the database file again\n"
-    )
+    assert home.call("context", "rm", "two").stdout == "two: removed; commands go to the database file again\n"
     assert home.target() == DatabaseTarget()
     assert home.call("context", "rm", "two").returncode == 1
     assert TOKEN not in home.contexts.read_text()
@@ -80,9 +76,7 @@ def test_the_file_of_contexts_is_for_its_owner_alone(tmp_path: Path) -> None:
         (["one", "http://h", "--token", "-"], "a token is one word"),
     ],
 )
-def test_what_can_be_no_context_is_refused_with_words(
-    tmp_path: Path, arguments: list[str], words: str
-) -> None:
+def test_what_can_be_no_context_is_refused_with_words(tmp_path: Path, arguments: list[str], words: str) -> None:
     home = Home(tmp_path)
     done = home.call("context", "set", *arguments, input="two words\n")
     assert (done.returncode in (1, 2), words in done.stderr) == (True, True)
@@ -134,9 +128,7 @@ def test_the_token_of_the_environment_goes_to_no_other_server_than_that_of_the_e
 
 def test_commands_in_hints_carry_the_server_that_the_command_line_names() -> None:
     assert Server("http://up.example", None, "up", "up").hint == " --server up"
-    assert (
-        Server("http://up.example", None, option="http://[::1]:8080").hint == " --server 'http://[::1]:8080'"
-    )
+    assert Server("http://up.example", None, option="http://[::1]:8080").hint == " --server 'http://[::1]:8080'"
     assert Server("http://up.example", None, "up").hint == ""
 
 

@@ -97,9 +97,7 @@ def test_a_playbook_chooses_its_store_by_its_spec(stores: dict[str, dict[str, st
     code, document, ref = ran(workspace, 100_000, "executor: {spec: {result: {store: {kind: sqlite}}}}\n")
     assert (code, document["output"]["data"]) == (0, {"length": 100_000})
     assert ref["locator"]["store"] == "sqlite"
-    code, document, _ = ran(
-        workspace, 10, "executor: {spec: {result: {store: {kind: s3, bucket: others}}}}\n"
-    )
+    code, document, _ = ran(workspace, 10, "executor: {spec: {result: {store: {kind: s3, bucket: others}}}}\n")
     assert (code, document["error"]["kind"]) == (1, "input")
     assert "no result store {kind: s3, bucket: others} is configured here" in document["error"]["message"]
 
@@ -150,9 +148,7 @@ def test_a_changed_byte_fails_the_step_that_reads_it_and_nothing_false_is_told(
 def spoil(workspace: Workspace, store: str) -> bool:
     """One byte of the result that is there; False: there is none yet."""
     if store == "files":
-        files = [
-            each for each in workspace.folder.glob("noetl.db-results/*/*") if not each.name.startswith(".")
-        ]
+        files = [each for each in workspace.folder.glob("noetl.db-results/*/*") if not each.name.startswith(".")]
         for file in files:
             body = file.read_bytes()
             file.write_bytes(body[:-2] + bytes([body[-2] ^ 1]) + body[-1:])

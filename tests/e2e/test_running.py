@@ -33,9 +33,7 @@ workflow:
 )
 FAILING = HEAD + "workflow:\n- {step: start, tool: {kind: python, code: 'def main(): return 1 // 0'}}\n"
 WRONG = HEAD + "workflow:\n- {step: start, next: {arcs: [{step: no}]}}\n"
-FIRST_OF_WRONG = (
-    'the playbook has 1 problem, at 5:38: unknown-step: arc of "start" leads to "no", which is not a step'
-)
+FIRST_OF_WRONG = 'the playbook has 1 problem, at 5:38: unknown-step: arc of "start" leads to "no", which is not a step'
 
 
 @pytest.fixture
@@ -173,9 +171,7 @@ def test_set_beats_workload_beats_defaults_and_maps_merge_deep(workspace: Worksp
         (["--workload", "bad.yaml"], "bad.yaml:2:2: "),
     ],
 )
-def test_a_workload_that_can_not_be_read_is_wrong_usage(
-    arguments: list[str], words: str, workspace: Workspace
-) -> None:
+def test_a_workload_that_can_not_be_read_is_wrong_usage(arguments: list[str], words: str, workspace: Workspace) -> None:
     workspace.write("[1]", "list.yaml")
     workspace.write("a: [\n]]", "bad.yaml")
     code, document = workspace.json("run", workspace.write(OK), *arguments)
@@ -246,8 +242,7 @@ def test_a_path_that_is_given_and_new_is_said_once(workspace: Workspace) -> None
 
 def test_a_run_in_a_pipe_imports_only_what_it_needs(workspace: Workspace) -> None:
     program = (
-        "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\n"
-        "print(*sys.modules, file=sys.stderr)"
+        "import sys, noetl.__main__ as m\ntry: m.main()\nexcept SystemExit: pass\nprint(*sys.modules, file=sys.stderr)"
     )
     done = subprocess.run(
         [sys.executable, "-c", program, "run", ROOT / "examples/hello.yaml"],

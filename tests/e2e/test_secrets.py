@@ -125,11 +125,7 @@ def steps(at: str, scratch: Path) -> list[tuple[int, object, dict[str, object]]]
     def key(number: int) -> str:
         return f"{{{{ keychain.k{number} }}}}"
 
-    retry = {
-        "policy": {
-            "rules": [{"when": "{{ output.status == 'error' }}", "then": {"do": "retry", "attempts": 2}}]
-        }
-    }
+    retry = {"policy": {"rules": [{"when": "{{ output.status == 'error' }}", "then": {"do": "retry", "attempts": 2}}]}}
     keep = "def main(t, file): open(file, 'w').write(t)"
     look = "def main(file): return open(file).read()"
     file = str(scratch)
@@ -228,9 +224,7 @@ def workspace(tmp_path: Path) -> Workspace:
     return made
 
 
-def test_no_canary_is_found_anywhere_after_it_went_through_everything(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_no_canary_is_found_anywhere_after_it_went_through_everything(workspace: Workspace, tmp_path: Path) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "secret").write_text(canary(25) + "\n")
@@ -262,9 +256,7 @@ def test_no_canary_is_found_anywhere_after_it_went_through_everything(
     }  # fmt: skip
 
     kept = {
-        file: file.read_bytes()
-        for file in workspace.folder.rglob("*")
-        if file.is_file() and file.suffix != ".yaml"
+        file: file.read_bytes() for file in workspace.folder.rglob("*") if file.is_file() and file.suffix != ".yaml"
     }
     assert any(file.parent != workspace.folder and MARKER.encode() in body for file, body in kept.items())
     assert MARKER.encode() in kept[workspace.db] + kept.get(Path(f"{workspace.db}-wal"), b"")
@@ -312,9 +304,7 @@ def test_a_stored_secret_is_used_and_a_new_version_is_on_record_d84(workspace: W
     assert workspace.call("run", file).returncode == 1
 
 
-def test_neither_rows_nor_the_details_of_a_database_show_a_canary(
-    workspace: Workspace, tmp_path: Path
-) -> None:
+def test_neither_rows_nor_the_details_of_a_database_show_a_canary(workspace: Workspace, tmp_path: Path) -> None:
     from tests.services import PASSWORD, postgres
 
     server = postgres()
@@ -329,9 +319,7 @@ def test_neither_rows_nor_the_details_of_a_database_show_a_canary(
         "put": {"command": put},
         "again": {"command": put},
         "wrong": {"query": "SELECT {{ keychain.k1 }}::text::int"},
-        "look": {
-            "query": f"SELECT token, '{MARKER}' AS note FROM {table} WHERE token = {{{{ keychain.k0 }}}}"
-        },
+        "look": {"query": f"SELECT token, '{MARKER}' AS note FROM {table} WHERE token = {{{{ keychain.k0 }}}}"},
         "drop": {"command": f"DROP TABLE {table}"},
     }
     names = [*tasks, "end"]
@@ -353,9 +341,7 @@ def test_neither_rows_nor_the_details_of_a_database_show_a_canary(
     assert "violates unique constraint" in said
     assert MARKER in said
     assert code == 0
-    kept = [
-        file.read_bytes() for file in workspace.folder.rglob("*") if file.is_file() and file.suffix != ".yaml"
-    ]
+    kept = [file.read_bytes() for file in workspace.folder.rglob("*") if file.is_file() and file.suffix != ".yaml"]
     heap = b"\n".join([*kept, said.encode()])
     secrets = [canary(0), canary(1), dsn, PASSWORD]
     assert [form for each in secrets for form in forms(each) if form in heap] == []

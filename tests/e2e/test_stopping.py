@@ -30,9 +30,7 @@ def test_a_signal_stops_cleanly_and_resume_goes_on(number: signal.Signals, works
     with workspace.started(*arguments) as run:
         id = run.read_until("▶ slow")[0]
         run.process.send_signal(number)
-        assert run.error_line() == (
-            "noetl: stopping: running calls have 5 s; press Ctrl-C again to stop at once"
-        )
+        assert run.error_line() == ("noetl: stopping: running calls have 5 s; press Ctrl-C again to stop at once")
         flag.touch()
         code, _, stderr = run.end()
     assert (code, stderr) == (130, hint(id) + "\n")

@@ -33,9 +33,7 @@ def test_a_token_is_told_once_and_stands_nowhere(workspace: Workspace) -> None:
 
 
 def test_tokens_are_told_as_json_and_taken_back_by_their_ids(workspace: Workspace) -> None:
-    code, made = workspace.json(
-        "token", "create", "Ann", "--scope", "admin", "--scope", "read", "--expires", "30d"
-    )
+    code, made = workspace.json("token", "create", "Ann", "--scope", "admin", "--scope", "read", "--expires", "30d")
     assert (code, made["name"], made["scopes"]) == (0, "Ann", ["read", "admin"])
     assert made["token"].startswith(f"noetl_{made['id']}_")
     assert made["expires_at"] > made["created_at"]

@@ -64,9 +64,7 @@ def test_the_example_of_a_tool_runs(kind: str, tmp_path: Path) -> None:
 
     async def work() -> tuple[int, str]:
         async with database() as name, connected(name) as connection:
-            await connection.execute(
-                "CREATE TABLE customers AS SELECT 1 AS id, 'Ada' AS name, 'Bern' AS city"
-            )
+            await connection.execute("CREATE TABLE customers AS SELECT 1 AS id, 'Ada' AS name, 'Bern' AS city")
             workspace.environment |= {"API_TOKEN": "a-token-of-tests", "WAREHOUSE_DSN": postgres().dsn(name)}
             with serving() as api:
                 api.items = {"total": 2}

@@ -31,9 +31,7 @@ def test_who_follows_the_page_sees_what_it_shows(page: Path) -> None:
             reader.follow()
         except Differs as error:
             if "pip install" in str(error) and AWAY.search(str(error)):
-                pytest.skip(
-                    "the registry, from which pip gets hatchling to build the tool, cannot be reached"
-                )
+                pytest.skip("the registry, from which pip gets hatchling to build the tool, cannot be reached")
             raise
 
 
@@ -92,9 +90,7 @@ def test_a_page_is_followed_and_its_first_wrong_line_is_told_with_what_came_inst
         reader.follow()
     told = str(error.value)
     assert told.startswith("page.md:33: another output\n$ cat names.txt")
-    assert told.endswith(
-        "on the page:\n  abe\n  ada\n  127.0.0.1:8000\n— printed:\n  abe\n  eve\n  127.0.0.1:8000"
-    )
+    assert told.endswith("on the page:\n  abe\n  ada\n  127.0.0.1:8000\n— printed:\n  abe\n  eve\n  127.0.0.1:8000")
 
 
 def test_an_edit_that_fits_no_place_or_two_is_told(tmp_path: Path) -> None:

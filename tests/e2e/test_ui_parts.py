@@ -20,9 +20,7 @@ def run_script(*script: str) -> None:
         env={**os.environ, "NOETL": str(NOETL), "NO_COLOR": "1"},
     )  # fmt: skip
     if done.returncode and AWAY.search(done.stderr):
-        pytest.skip(
-            "the packages of ui/ are not installed, and npm's registry cannot be reached: make ui, online"
-        )
+        pytest.skip("the packages of ui/ are not installed, and npm's registry cannot be reached: make ui, online")
     assert done.returncode == 0, (done.stdout + done.stderr)[-6_000:]
 
 

@@ -318,9 +318,7 @@ def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_
             note.write_text(f"{os.getpid()}\n{folder / 'house' / 'postgres'}\n0\n5432\n\n\n\n")
         return told
 
-    starts = [
-        each.words for each in asyncio.run(run()) if each.name == "postgresql" and each.words != "stopped"
-    ]
+    starts = [each.words for each in asyncio.run(run()) if each.name == "postgresql" and each.words != "stopped"]
     assert [words.partition(", ")[2].partition(",")[0] for words in starts] == [
         "new database",
         "existing data",

@@ -33,9 +33,7 @@ PARTS = (
 )  # fmt: skip
 NODE = {"node", "nodejs", "npm", "npx", "corepack"}
 BUILD_S = 900
-AWAY = re.compile(
-    r"ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|dns error|error sending request|NewConnectionError"
-)
+AWAY = re.compile(r"ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ETIMEDOUT|dns error|error sending request|NewConnectionError")
 
 
 def sources(folder: Path) -> Path:
@@ -65,13 +63,9 @@ def path_without_node(folder: Path) -> str:
 def call(*command: str | Path, path: str) -> str:
     """What it said. Skips the test when no registry answers."""
     environment = {**os.environ, "PATH": path, "UV_SYSTEM_CERTS": "1"}
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, env=environment, timeout=BUILD_S
-    )
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment, timeout=BUILD_S)
     if done.returncode and AWAY.search(done.stderr):
-        pytest.skip(
-            "the registries of Python and npm, from which the wheel is built, cannot be reached: run it online"
-        )
+        pytest.skip("the registries of Python and npm, from which the wheel is built, cannot be reached: run it online")
     assert done.returncode == 0, done.stderr[-4_000:]
     return done.stdout
 

@@ -38,8 +38,7 @@ def test_a_server_reports_a_full_disk_and_recovers_by_itself_when_there_is_space
             digest = (await server.api.register(GROWING))["digest"]
             wanted = {"digest": digest, "workload": {"text": TEXT}}
             started = [
-                (await server.api.post("/executions", wanted, status=201))["execution_id"]
-                for _ in range(EXECUTIONS)
+                (await server.api.post("/executions", wanted, status=201))["execution_id"] for _ in range(EXECUTIONS)
             ]
             disk.fill()
             # SQLite reuses space in its files, so that the first writes still succeed.
@@ -76,9 +75,7 @@ def test_a_server_reports_a_full_disk_and_recovers_by_itself_when_there_is_space
             await server.api.post("/executions", wanted, status=201)
 
         serve(disk.folder, work)
-        assert run_audit(None, "plain", str(disk.folder / "noetl.db")) == 0, (
-            "the output above lists the findings"
-        )
+        assert run_audit(None, "plain", str(disk.folder / "noetl.db")) == 0, "the output above lists the findings"
 
 
 async def status(server: ApiServer, id: str) -> str:

@@ -46,9 +46,7 @@ def journal() -> tuple[str, tuple[Entry, ...]]:
         return str(root), tuple(pickle.loads(answer.read_bytes()))
 
 
-def disk_images(
-    entries: Iterable[Entry], folder: Path, count: int, seed: int
-) -> Iterator[tuple[Path, Counter[str]]]:
+def disk_images(entries: Iterable[Entry], folder: Path, count: int, seed: int) -> Iterator[tuple[Path, Counter[str]]]:
     """Disk images after power losses at random moments, with the acknowledged facts of each execution."""
     root, random = journal()[0], Random(seed)
     entries = list(entries)
@@ -94,9 +92,7 @@ async def faults(image: Path, kept: Counter[str]) -> list[str]:
 def test_the_record_has_all_kinds_of_disk_operations() -> None:
     _, entries = journal()
     done = Counter((entry[0], Path(str(entry[1])).name) for entry in entries)
-    assert (
-        sum(1 for entry in entries if entry[0] == "kept") == disk_recorder.EXECUTIONS * disk_recorder.APPENDS
-    )
+    assert sum(1 for entry in entries if entry[0] == "kept") == disk_recorder.EXECUTIONS * disk_recorder.APPENDS
     assert done["sync", "noetl.db-wal"] >= disk_recorder.APPENDS  # at least one for each group of appends
     assert done["sync", "noetl.db"] >= 3  # at creation, at a checkpoint, and when it is closed
     assert done["sync folder", "results"] >= 1

@@ -68,9 +68,7 @@ class Later(NatsConnection):
     ) -> bytes:
         if not subject.startswith(LINK):
             return await super().request(subject, messages, collect, timeout_s=timeout_s)
-        return _more(
-            await super().request(subject, [_more(each) for each in messages], collect, timeout_s=timeout_s)
-        )
+        return _more(await super().request(subject, [_more(each) for each in messages], collect, timeout_s=timeout_s))
 
 
 def _more(message: bytes) -> bytes:

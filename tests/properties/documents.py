@@ -108,9 +108,7 @@ def task(draw: st.DrawFn, name: str, names: list[str], scopes: list[str]) -> dic
                 "params": draw(st.dictionaries(WORDS, VALUES, min_size=1, max_size=2)),
             }
         case "python":
-            made["code"] = draw(
-                st.sampled_from(["result = 1", "def main(alpha):\n    return {{1: alpha}}\n"])
-            )
+            made["code"] = draw(st.sampled_from(["result = 1", "def main(alpha):\n    return {{1: alpha}}\n"]))
         case "shell":
             made["input"] = {"argv": ["echo", draw(WORDS)]}
     spec: dict[str, JSON] = draw(st.fixed_dictionaries({}, optional={"timeout": st.integers(1, 60)}))

@@ -180,9 +180,7 @@ class Drive:
             case ForSignal(name=name):
                 self.commit(Signal(name=name, data={"n": 1}))
             case _:
-                self.commit(
-                    Wake(frame=frame.id, output=self.outputs.answer(frame.id, "child", frame.calls, 1))
-                )
+                self.commit(Wake(frame=frame.id, output=self.outputs.answer(frame.id, "child", frame.calls, 1)))
 
     def work(self, frame: str) -> None:
         """A worker runs some calls of the frame, and reports them together."""

@@ -119,9 +119,7 @@ class _Maker:
         if depth:
             loops = []
             for place, each in enumerate(parallel):
-                items, count = self.one(
-                    *(item for item in ITEMS if item[1] == 1 or item[1] * calls <= CALLS_MAX)
-                )
+                items, count = self.one(*(item for item in ITEMS if item[1] == 1 or item[1] * calls <= CALLS_MAX))
                 loops.append(self._loop(place, items, each, writes))
                 calls *= count
             body["loop"] = loops if depth > 1 else loops[0]
@@ -189,9 +187,7 @@ class _Maker:
 
     def _policy(self, name: str, names: list[str], scope: str) -> dict[str, JSON] | None:
         goes_on = {"else": {"then": {"do": "continue"}}}
-        match self.one(
-            "none", "none", "none", "retry", "go on", "break", "fail", "jump", "skip", "unmatched"
-        ):
+        match self.one("none", "none", "none", "retry", "go on", "break", "fail", "jump", "skip", "unmatched"):
             case "retry":
                 then: dict[str, JSON] = {"do": "retry", "attempts": self.one(1, 2, 3)}
                 if self.often():

@@ -18,10 +18,7 @@ from tests.properties.documents import as_v10, canonical
 from tests.sizes import examples
 
 ROOT = Path(__file__).parents[2]
-TEXTS = [
-    path.read_text()
-    for path in sorted([*ROOT.glob("examples/*.yaml"), *ROOT.glob("tests/fixtures/*/*.yaml")])
-]
+TEXTS = [path.read_text() for path in sorted([*ROOT.glob("examples/*.yaml"), *ROOT.glob("tests/fixtures/*/*.yaml")])]
 PIECES = [
     "{{ ctx.x }}", "{{", "}}", "{% if x %}", "&a", "*a", "!!x", "<<: *a", "- ", ": ", "\t", "when:", "then:", "else:",
     "step: start", "next:", "arcs:", "tool:", "kind: http", "set:", "[", "]", "{", "}", "'", '"', "|", ">", "#", "\x00",
@@ -71,20 +68,11 @@ def damaged(draw: st.DrawFn) -> str:
     return text
 
 
-@given(
-    st.one_of(damaged(), st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=40).map("\n".join))
-)
+@given(st.one_of(damaged(), st.text(max_size=200), st.lists(st.sampled_from(PIECES), max_size=40).map("\n".join)))
 @settings(max_examples=examples(2000), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_no_document_crashes_the_check_and_every_problem_has_a_place(text: str) -> None:
     checked = check(text, kinds(), "random.yaml")
-    lines = (
-        text.count("\n")
-        + text.count("\r")
-        + text.count("\x85")
-        + text.count("\u2028")
-        + text.count("\u2029")
-        + 1
-    )
+    lines = text.count("\n") + text.count("\r") + text.count("\x85") + text.count("\u2028") + text.count("\u2029") + 1
     for problem in checked.problems:
         assert problem.at.file == "random.yaml"
         assert 1 <= problem.at.line <= lines + 1

@@ -60,11 +60,7 @@ def joins_in_time(program: Program, state: State, fact: Fact) -> None:
     """No join fires while a live token or a failed run can still reach it (D36)."""
     if isinstance(fact, facts.Finished) and fact.status != "cancelled":
         assert all(leads(program, state.broken, name) for name in state.joins)
-    if (
-        not isinstance(fact, facts.StepScheduled)
-        or fact.parent is not None
-        or not program.steps[fact.step].join
-    ):
+    if not isinstance(fact, facts.StepScheduled) or fact.parent is not None or not program.steps[fact.step].join:
         return
     moving = {run.step for run in state.runs.values() if run.parent is None}
     moving |= {state.tokens[token].step for token in state.fresh}
@@ -121,13 +117,9 @@ def audit(events: list[Event]) -> None:
     if all(each.status != "cancelled" for each in finished):
         assert spent(log) + Counter(finished[-1].waiting) == made(log)
         routed = Counter(fact.run for fact in log if isinstance(fact, facts.NextEvaluated))
-        routed.update(
-            fact.run for fact in log if isinstance(fact, facts.FrameResumed) and fact.run is not None
-        )
+        routed.update(fact.run for fact in log if isinstance(fact, facts.FrameResumed) and fact.run is not None)
         assert set(routed.values()) <= {1}
-        assert all("/" in run for run in scheduled if run not in routed), (
-            "a run outside of blocks was not routed"
-        )
+        assert all("/" in run for run in scheduled if run not in routed), "a run outside of blocks was not routed"
     calls: dict[str, int] = {}
     for fact in log:
         if isinstance(fact, TaskDone):
@@ -147,10 +139,7 @@ def made(log: list[Fact]) -> Counter[str]:
 
 def spent(log: Iterable[Fact]) -> Counter[str]:
     return Counter(
-        token
-        for fact in log
-        if isinstance(fact, facts.StepScheduled | facts.StepFailed)
-        for token in fact.tokens
+        token for fact in log if isinstance(fact, facts.StepScheduled | facts.StepFailed) for token in fact.tokens
     )
 
 
@@ -165,9 +154,7 @@ class Ledger:
         self.starts: dict[str, dict[str, JSON]] = {}  # run → ctx when it was scheduled
         self.last: dict[str, JSON] = {}  # frame → data of the last task that ran
         self.writes: dict[str, dict[str, JSON]] = {}  # frame → its writes to ctx
-        self.own: dict[
-            str, dict[str, JSON]
-        ] = {}  # run of a nested loop → path that both loops fold → its start value
+        self.own: dict[str, dict[str, JSON]] = {}  # run of a nested loop → path that both loops fold → its start value
 
     def read(self, log: Iterable[Fact]) -> dict[str, JSON]:
         for fact in log:
@@ -263,9 +250,7 @@ def reduced(reducer: str | None, start: JSON, values: list[JSON]) -> JSON:
         case "union":
             found: list[JSON] = list(start or [])
             for value in values:
-                found += [
-                    each for each in (value if isinstance(value, list) else [value]) if each not in found
-                ]
+                found += [each for each in (value if isinstance(value, list) else [value]) if each not in found]
             return found
         case "any":
             return any(numbers)

@@ -19,9 +19,7 @@ from tests.sizes import examples
 ROOT = Path(__file__).parents[2]
 OLD = [
     path.read_text("utf-8")
-    for path in sorted(
-        [*ROOT.glob("tests/fixtures/seeds/*.yaml"), *ROOT.glob("tests/fixtures/migrate/*.before.yaml")]
-    )
+    for path in sorted([*ROOT.glob("tests/fixtures/seeds/*.yaml"), *ROOT.glob("tests/fixtures/migrate/*.before.yaml")])
 ]
 PIECES = [
     "outcome", "args", "vars: 1", "set_ctx: {a: 1}", "set_iter:", "eval:", "- ", ": ", "{", "}", "[", "]",
@@ -32,9 +30,7 @@ PIECES = [
 ]  # fmt: skip
 BLOCK = re.compile(r":\s*[|>][-+0-9]*\s*(#.*)?$")
 
-Edit = tuple[
-    str, float, int
-]  # the operation, its position as a fraction of the text, and the piece or the length
+Edit = tuple[str, float, int]  # the operation, its position as a fraction of the text, and the piece or the length
 EDITS = st.lists(
     st.tuples(
         st.sampled_from(["insert", "cut", "drop line", "repeat line", "insert line", "indent"]),

@@ -92,30 +92,19 @@ KEYS = ["x", "y", "items", "gone"]
 LITERALS = ["0", "1", "-3", "2.5", "''", "'abc'", "'x'", "true", "none", "[]", "[1, 'x']", "{'x': 1}"]
 SIGNS = ["+", "-", "*", "/", "//", "%", "**", "~", "==", "!=", "<", ">=", "in", "not in", "and", "or"]
 
-scalars = (
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**70), 2**70)
-    | st.floats(allow_nan=False, allow_infinity=False)
-)
+scalars = st.none() | st.booleans() | st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 values = st.recursive(
     scalars | texts,
-    lambda inner: (
-        st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | texts, inner, max_size=4)
-    ),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.sampled_from(KEYS) | texts, inner, max_size=4),
     max_leaves=12,
 )
 scopes = st.fixed_dictionaries({"a": values, "b": values, "c": values})
 
 
 def paths(names: list[str]) -> st.SearchStrategy[str]:
-    steps = st.sampled_from(
-        [*(f".{key}" for key in KEYS), *(f"['{key}']" for key in KEYS), "[0]", "[-1]", "[1:]"]
-    )
-    return st.builds(
-        lambda name, rest: name + "".join(rest), st.sampled_from(names), st.lists(steps, max_size=3)
-    )
+    steps = st.sampled_from([*(f".{key}" for key in KEYS), *(f"['{key}']" for key in KEYS), "[0]", "[-1]", "[1:]"])
+    return st.builds(lambda name, rest: name + "".join(rest), st.sampled_from(names), st.lists(steps, max_size=3))
 
 
 def calls(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -200,9 +189,7 @@ def test_no_text_crashes_the_compiler(source: str) -> None:
 
 @given(expressions(), scopes)
 @settings(max_examples=examples(1_000), deadline=None)
-def test_an_expression_always_gives_the_same_plain_json_or_error(
-    words: str, scope: dict[str, object]
-) -> None:
+def test_an_expression_always_gives_the_same_plain_json_or_error(words: str, scope: dict[str, object]) -> None:
     source = "{{ " + words + " }}"
     found = answer(source, scope)
     assert found == answer(source, scope)

@@ -6,6 +6,4 @@ import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption(
-        "--rewrite", action="store_true", help="write the answers of the engine into the scenarios"
-    )
+    parser.addoption("--rewrite", action="store_true", help="write the answers of the engine into the scenarios")

@@ -179,9 +179,7 @@ workflow:
     _, state, log = run(body)
     assert (state.status, state.ctx) == ("ok", {"total": 1000, "rows": 1000})
     assert max(len(msgspec.json.encode(fact)) for fact in log) < 65_536
-    stored = [
-        fact.output for fact in log if isinstance(fact, facts.TaskDone) and fact.output and fact.output.ref
-    ]
+    stored = [fact.output for fact in log if isinstance(fact, facts.TaskDone) and fact.output and fact.output.ref]
     assert len(stored) == 2
 
 
@@ -196,9 +194,7 @@ workflow:
     _, state, log = run(body)
     assert data_of(state) == [{"n": 10}, {"n": 20}, {"n": 30}]
     started = [fact for fact in log if isinstance(fact, facts.LoopStarted)]
-    assert [(fact.items, fact.count, fact.ref and fact.ref["meta"]["count"]) for fact in started] == [
-        (None, 3, 3)
-    ]
+    assert [(fact.items, fact.count, fact.ref and fact.ref["meta"]["count"]) for fact in started] == [(None, 3, 3)]
 
 
 def test_where_a_loop_is_meant_to_run_changes_nothing_of_its_result_d43() -> None:
@@ -220,6 +216,4 @@ def test_the_first_fact_says_by_which_level_of_the_language_d71() -> None:
 
 
 def test_there_is_no_sink_kind_d56() -> None:
-    assert problem_codes(checked("workflow:\n- step: start\n  tool: {kind: sink}\n").errors) == {
-        "unknown-kind"
-    }
+    assert problem_codes(checked("workflow:\n- step: start\n  tool: {kind: sink}\n").errors) == {"unknown-kind"}

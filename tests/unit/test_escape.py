@@ -54,7 +54,5 @@ def test_shortened_text_ends_with_dots_and_keeps_its_length() -> None:
         ("x " + "y" * 7, 5, ["x", "yyyyy", "yy"]),
     ],
 )
-def test_text_is_wrapped_at_spaces_and_a_long_word_where_it_must_be(
-    text: str, columns: int, lines: list[str]
-) -> None:
+def test_text_is_wrapped_at_spaces_and_a_long_word_where_it_must_be(text: str, columns: int, lines: list[str]) -> None:
     assert wrap(text, columns) == lines

@@ -47,9 +47,7 @@ def test_every_form_of_a_secret_is_masked_d20(form: str) -> None:
 @pytest.mark.parametrize("before", range(4))
 @pytest.mark.parametrize("after", range(4))
 @pytest.mark.parametrize("secret", ["hunter2", "hunter22", "hunter222"])
-def test_base64_of_a_longer_text_shows_no_bit_of_the_secret_in_it(
-    before: int, after: int, secret: str
-) -> None:
+def test_base64_of_a_longer_text_shows_no_bit_of_the_secret_in_it(before: int, after: int, secret: str) -> None:
     one = base64.b64encode(b"~" * before + secret.encode() + b"~" * after).decode()
     other = base64.b64encode(b"~" * before + b"?" * len(secret) + b"~" * after).decode()
     masked = Mask([secret]).text(one)
@@ -124,9 +122,7 @@ def test_text_that_is_no_unicode_can_be_masked() -> None:
     assert Mask(["hunter22"]).text("hunter22 \ud800") == "*** ?"
 
 
-@pytest.mark.parametrize(
-    "cut", ["hunter2-abcdef", "hunter2-abcdef…", "hunter2-abcdefghijklmno\n… 12 bytes more"]
-)
+@pytest.mark.parametrize("cut", ["hunter2-abcdef", "hunter2-abcdef…", "hunter2-abcdefghijklmno\n… 12 bytes more"])
 def test_a_secret_that_was_cut_off_is_masked_too(cut: str) -> None:
     mask = Mask(["hunter2-abcdefghijklmnop"])
     assert "hunter2" not in mask.text(f"see {cut}")
@@ -134,7 +130,5 @@ def test_a_secret_that_was_cut_off_is_masked_too(cut: str) -> None:
 
 
 def test_a_secret_that_was_taken_for_a_part_of_a_url_is_masked_in_parts() -> None:
-    assert (
-        Mask(["hunter22/hunter33?x"]).text("GET http://h/hunter22 and hunter33") == "GET http://h/*** and ***"
-    )
+    assert Mask(["hunter22/hunter33?x"]).text("GET http://h/hunter22 and hunter33") == "GET http://h/*** and ***"
     assert Mask(["postgresql://ann@db"]).text("postgresql") == "postgresql"

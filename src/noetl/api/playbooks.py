@@ -34,9 +34,7 @@ class ProblemDetails(Struct, frozen=True, kw_only=True):
 
 def to_problem(problem: ProblemDocument, file: str) -> Problem:
     """The problem with its positions in `file`: the server does not know how the author names the text."""
-    related = tuple(
-        Related(Mark(file, each.line, each.column), each.note) for each in (problem.related or ())
-    )
+    related = tuple(Related(Mark(file, each.line, each.column), each.note) for each in (problem.related or ()))
     at = Mark(file, problem.line, problem.column)
     return Problem(problem.code, problem.severity, problem.message, at, problem.fix or None, related)
 

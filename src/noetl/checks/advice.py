@@ -15,9 +15,7 @@ from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Template
 from noetl.template.values import is_template
 
-_SECRET = re.compile(
-    r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE
-)
+_SECRET = re.compile(r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE)
 _KEY = r"(?!\$(?:\.|$)|\*(?:\.|$))[^.\[\]{}]+"
 _KEYS = re.compile(rf"{_KEY}(?:\.{_KEY})*")
 _GOES_ON = ("continue", "jump", "break")
@@ -62,9 +60,7 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
         inside = ("then",) if rule.source.when is not None else ("else", "then")
         at = (*rule.source.at, *inside)
         if rule.source.attempts is None:
-            message = (
-                f'retry of "{each.source.name}" has no attempts: the default is {RETRY_ATTEMPTS} calls in all'
-            )
+            message = f'retry of "{each.source.name}" has no attempts: the default is {RETRY_ATTEMPTS} calls in all'
             report.add("retry-without-attempts", at, message, fix=f"attempts: {RETRY_ATTEMPTS}")
         if rule.source.delay is None:
             message = f'retry of "{each.source.name}" has no delay: it calls again immediately'
@@ -83,9 +79,7 @@ def _unseen_error(each: CompiledTask, report: ProblemReport) -> None:
         for when in asked
         for read in when.reads
     ):
-        message = (
-            f'no rule of "{each.source.name}" tests for an error, so a failed call may count as a success'
-        )
+        message = f'no rule of "{each.source.name}" tests for an error, so a failed call may count as a success'
         fix = "- when: \"{{ output.status == 'error' }}\"\n  then: {do: fail}"
         report.add("unseen-error", last.at, message, fix=fix)
 
@@ -133,17 +127,13 @@ def _credentials(program: Program, report: ProblemReport) -> None:
     for owner in program.playbook.pipelines:
         for task in owner.tasks:
             used.add(task.input.get("name") if task.kind == "secrets" else task.auth)
-    reads = [
-        read.path for use in program.templates for read in use.template.reads if read.path[0] == "keychain"
-    ]
+    reads = [read.path for use in program.templates for read in use.template.reads if read.path[0] == "keychain"]
     used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
     if any(isinstance(name, str) and is_template(name) for name in used):
         return  # The entry is known only at run time.
     for entry in program.playbook.keychain:
         if entry.name not in used:
-            message = (
-                f'nothing uses the keychain entry "{entry.name}", but it must exist for the playbook to start'
-            )
+            message = f'nothing uses the keychain entry "{entry.name}", but it must exist for the playbook to start'
             report.add("unused-credential", (*entry.at, "name"), message, fix=f"auth: {entry.name}")
 
 

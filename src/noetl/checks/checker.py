@@ -45,7 +45,5 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     broken = any(problem.severity == "error" for problem in report.problems)
     verdict = check_soundness(program, report)
     check_advice(program, kinds, report)
-    ordered = sorted(
-        dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code)
-    )
+    ordered = sorted(dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code))
     return Checked(document, playbook, program, tuple(ordered), None if broken else verdict)

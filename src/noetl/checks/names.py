@@ -43,9 +43,7 @@ def _entry(playbook: Playbook, report: ProblemReport) -> None:
         report.add("no-start", at, f'entry_step "{playbook.entry}" is not a step{hint}', fix=near)
         return
     message = f"no step is named {ENTRY_STEP}, and executor.spec.entry_step does not name another"
-    report.add(
-        "no-start", ("workflow",), message, key=True, fix=f"executor: {{spec: {{entry_step: {names[0]}}}}}"
-    )
+    report.add("no-start", ("workflow",), message, key=True, fix=f"executor: {{spec: {{entry_step: {names[0]}}}}}")
 
 
 def _arcs(program: Program, report: ProblemReport) -> None:
@@ -95,9 +93,7 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
     follows = {block.name: [name for _, name in _calls(block)] for block in playbook.blocks}
     for cycle in cycles(follows):
         words = " → ".join([*cycle, cycle[0]])
-        report.add(
-            "block-cycle", ("workbook", cycle[0]), f"blocks call each other in a cycle: {words}", key=True
-        )
+        report.add("block-cycle", ("workbook", cycle[0]), f"blocks call each other in a cycle: {words}", key=True)
     for block in playbook.blocks:
         if block.name not in called:
             report.add("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)

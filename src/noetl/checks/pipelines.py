@@ -134,8 +134,6 @@ def _fall_through(
             if previous.name != name and through[previous.name].falls and previous.name in reached:
                 reported.add(target)
                 message = f'"{name}" jumps here, and "{previous.name}" also falls through to "{target}"'
-                related = (
-                    Related(report.at(previous.at), f'"{previous.name}" continues here without a jump'),
-                )
+                related = (Related(report.at(previous.at), f'"{previous.name}" continues here without a jump'),)
                 fix = f'end "{previous.name}" with do: break, or with a jump to the task that should follow'
                 report.add("fall-through", tasks[index].source.at, message, fix=fix, related=related)

@@ -8,15 +8,7 @@ from functools import cached_property
 from noetl.checks.pipelines import runs_before
 from noetl.net.graph import reachable
 from noetl.net.program import Program, TemplateUse
-from noetl.net.scopes import (
-    EVENT_FIELDS,
-    OLD_NAMES,
-    PLACES,
-    READABLE,
-    SEES_TASKS,
-    all_writes,
-    task_writes,
-)
+from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS, all_writes, task_writes
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import Block, Pipeline, Step
@@ -170,9 +162,7 @@ class ReadChecker:
         if use.place in ("task result", "skip rule") and use.task is not None:
             bound |= set(use.task.input)
             if read.path[1] in self._secrets.get(use.task.at, ()):
-                message = (
-                    f'input does not contain "{read.path[1]}", which reads keychain: it would be in the log'
-                )
+                message = f'input does not contain "{read.path[1]}", which reads keychain: it would be in the log'
                 self.report.add("secret-in-log", use.path, message, word="input")
                 return
         if read.path[1] not in bound and not read.optional:
@@ -183,11 +173,7 @@ class ReadChecker:
         """Input fields that read keychain are missing from `input` in rules and `set` (D20)."""
         found: dict[Path, set[str | int]] = {}
         for use in self.program.templates:
-            if (
-                use.place == "task"
-                and use.task
-                and any(read.path[0] == "keychain" for read in use.template.reads)
-            ):
+            if use.place == "task" and use.task and any(read.path[0] == "keychain" for read in use.template.reads):
                 inside = use.path[len(use.task.at) :]
                 found.setdefault(use.task.at, set()).add(inside[1] if inside[0] == "input" else inside[0])
         return found
@@ -240,20 +226,14 @@ class ReadChecker:
         hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
         fix = f"{scope}.{near}" if near else None
         self.report.add(
-            "unknown-field",
-            use.path,
-            f'{scope} has no part "{part}"; {hint}',
-            word=f"{scope}.{part}",
-            fix=fix,
+            "unknown-field", use.path, f'{scope} has no part "{part}"; {hint}', word=f"{scope}.{part}", fix=fix
         )
 
     def _written(self, code: str, known: _Paths, use: TemplateUse, read: Read) -> None:
         if not read.optional and not known.touch(read.path[1:]):
             self._missing(code, use, read, {str(target[0]) for target in known.targets})
 
-    def _missing(
-        self, code: str, use: TemplateUse, read: Read, known: Iterable[str], length: int = 2
-    ) -> None:
+    def _missing(self, code: str, use: TemplateUse, read: Read, known: Iterable[str], length: int = 2) -> None:
         """The path does not exist from its `length`-th part on; `known` are the parts that exist."""
         name = ".".join(map(str, read.path[:length]))
         near = self.report.similar(str(read.path[length - 1]), known)
@@ -277,13 +257,9 @@ class _Paths:
 
     def __init__(self, scope: str, writes: Iterable[dict[str, JSON]], names: Iterable[str] = ()) -> None:
         prefix = scope + "."
-        found = {
-            tuple(target.split(".")[1:]) for each in writes for target in each if target.startswith(prefix)
-        }
+        found = {tuple(target.split(".")[1:]) for each in writes for target in each if target.startswith(prefix)}
         self.targets: set[Path] = {*found, *((name,) for name in names)}
-        self.prefixes: set[Path] = {
-            each[:length] for each in self.targets for length in range(1, len(each) + 1)
-        }
+        self.prefixes: set[Path] = {each[:length] for each in self.targets for length in range(1, len(each) + 1)}
 
     def touch(self, path: Path) -> bool:
         """Is the path, a part of it, or something below it written?"""
@@ -417,9 +393,7 @@ def is_ref(path: Path) -> bool:
 def _never_a_ref(value: JSON, template: Template | None) -> bool:
     """Is this certainly not a Ref? A null clears the name; a mapping may be a literal Ref."""
     if template is None:
-        return not (
-            value is None or isinstance(value, dict) or (isinstance(value, str) and is_template(value))
-        )
+        return not (value is None or isinstance(value, dict) or (isinstance(value, str) and is_template(value)))
     if not template.typed:
         return True
     path = template.sole_path
@@ -437,8 +411,6 @@ def _check_reads(use: TemplateUse, report: ProblemReport) -> None:
             through = part.endswith("_ref") or read.path[: place + 1] == ("output", "ref")
             if through and read.path[place + 1] not in REF_FIELDS:
                 ref, whole = (".".join(map(str, each)) for each in (read.path[: place + 1], read.path))
-                message = (
-                    f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'
-                )
+                message = f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'
                 report.add("ref-read-through", use.path, message, word=whole)
                 break

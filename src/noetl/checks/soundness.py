@@ -13,9 +13,7 @@ from noetl.net.graph import cycles, descendants, live_arcs, reachable
 from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program
 from noetl.playbook.validation import ProblemReport
 
-JOIN_WORK_MAX = (
-    2_000_000  # forks × steps that are checked; beyond this a warning may be missing, never an error
-)
+JOIN_WORK_MAX = 2_000_000  # forks × steps that are checked; beyond this a warning may be missing, never an error
 
 Verdict: TypeAlias = Literal["sound", "unsound", "not-provable"]
 
@@ -28,9 +26,7 @@ class Skeleton:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.follows: dict[str, list[str]] = {
-            name: self._targets(step) for name, step in program.steps.items()
-        }
+        self.follows: dict[str, list[str]] = {name: self._targets(step) for name, step in program.steps.items()}
         self.follows[ANYWHERE] = list(program.steps)
         self.reached = reachable([program.playbook.entry], self.follows) & set(program.steps)
 
@@ -83,9 +79,7 @@ def _dead_arcs(step: CompiledStep, report: ProblemReport) -> None:
 
 def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
     """A cycle is endless when every firing inside it leaves a token inside it."""
-    reached = {
-        name: to for name, to in skeleton.follows.items() if name in skeleton.reached or name == ANYWHERE
-    }
+    reached = {name: to for name, to in skeleton.follows.items() if name in skeleton.reached or name == ANYWHERE}
     for cycle in cycles(reached):
         if ANYWHERE in cycle:
             continue  # a target may be the end

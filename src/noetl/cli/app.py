@@ -22,9 +22,7 @@ COMMANDS: Final = (
 
 
 @app.callback(invoke_without_command=True)
-def noetl(
-    version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False,
-) -> None:
+def noetl(version: Annotated[bool, typer.Option("--version", "-V", help="Print the version.")] = False) -> None:
     """Playbooks in YAML: checked before they run, durable while they run."""
     if version:
         typer.echo(f"noetl {__version__}")

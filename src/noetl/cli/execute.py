@@ -146,11 +146,7 @@ def _report(reporter: Reporter, error: Exception) -> int:
     if reporter.advice is not None and code == UNAVAILABLE:
         reporter.warn(reporter.advice)
     reporter.document(
-        {
-            "execution_id": reporter.execution_id,
-            "status": reporter.status,
-            "error": {"kind": kind, "message": message},
-        }
+        {"execution_id": reporter.execution_id, "status": reporter.status, "error": {"kind": kind, "message": message}}
     )
     return code
 

@@ -23,15 +23,11 @@ app = typer.Typer(
 
 File = Annotated[str, typer.Argument(metavar="FILE", help="A playbook; `-` is standard input.")]
 Out = Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file.")]
-Dialect = Annotated[
-    DialectChoice, typer.Option(help="`auto` upgrades older dialects in memory, like `noetl migrate`.")
-]
+Dialect = Annotated[DialectChoice, typer.Option(help="`auto` upgrades older dialects in memory, like `noetl migrate`.")]
 Id = Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, a prefix of the id, or `last`.")]
 Db = Annotated[
     str | None,
-    typer.Option(
-        "--db", metavar="PATH", help="The database file. Default: `NOETL_DB`, else a file in your home."
-    ),
+    typer.Option("--db", metavar="PATH", help="The database file. Default: `NOETL_DB`, else a file in your home."),
 ]
 Server = Annotated[
     str | None,
@@ -42,12 +38,9 @@ Server = Annotated[
         " the current context.",
     ),
 ]
-Detach = Annotated[
-    bool, typer.Option("--detach", help="With --server: return immediately instead of waiting.")
-]
+Detach = Annotated[bool, typer.Option("--detach", help="With --server: return immediately instead of waiting.")]
 Format = Annotated[
-    FormatChoice,
-    typer.Option("--format", help="`auto` is rich on a terminal, else plain; `json` is one document."),
+    FormatChoice, typer.Option("--format", help="`auto` is rich on a terminal, else plain; `json` is one document.")
 ]
 
 

@@ -57,9 +57,7 @@ def _is_open(options: ServerCommand, *, embedded: bool) -> bool:
     if wanted and not embedded:
         raise UsageError("--open needs a database file: with PostgreSQL every client needs a token")
     if wanted and not _is_loopback(options.host):
-        raise UsageError(
-            f"--open on {options.host} would give everyone access: leave it out, and create tokens"
-        )
+        raise UsageError(f"--open on {options.host} would give everyone access: leave it out, and create tokens")
     return wanted
 
 
@@ -72,9 +70,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _serve(
-    options: ServerCommand, url: str | None, is_open: bool, on_ready: Callable[[str], None]
-) -> int:
+async def _serve(options: ServerCommand, url: str | None, is_open: bool, on_ready: Callable[[str], None]) -> int:
     from noetl.server.app import context_of, make_app
     from noetl.server.http_server import HttpServer
     from noetl.server.services import ServerSettings

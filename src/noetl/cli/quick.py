@@ -70,9 +70,5 @@ def _run(arguments: _Arguments | None) -> RunOptions | None:
     if arguments is None or len(arguments.files) != 1 or (chosen := _choices(arguments)) is None:
         return None
     format, dialect = chosen
-    sets, workload, db = (
-        tuple(arguments.options["--set"]),
-        arguments.last("--workload"),
-        arguments.last("--db"),
-    )
+    sets, workload, db = (tuple(arguments.options["--set"]), arguments.last("--workload"), arguments.last("--db"))
     return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format)

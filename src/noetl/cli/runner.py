@@ -98,9 +98,7 @@ def _refuse(reporter: Reporter, refused: StartRefused) -> int:
     reporter.execution_id = refused.execution_id
     reporter.problems(refused.problems, refused.text)
     if refused.execution_id is not None:
-        reporter.warn(
-            f"{describe_problems(refused.problems)}; the request is logged as {refused.execution_id}"
-        )
+        reporter.warn(f"{describe_problems(refused.problems)}; the request is logged as {refused.execution_id}")
     return WRONG
 
 

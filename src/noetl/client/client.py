@@ -35,13 +35,7 @@ from noetl.api.executions import (
 )
 from noetl.api.playbooks import RegisterResponse
 from noetl.client.http import HttpTransport
-from noetl.client.remote_ports import (
-    RemoteCatalog,
-    RemoteListing,
-    RemoteResults,
-    RemoteStore,
-    execution_path,
-)
+from noetl.client.remote_ports import RemoteCatalog, RemoteListing, RemoteResults, RemoteStore, execution_path
 from noetl.client.stream import EventStream
 from noetl.clock import Clock
 from noetl.errors import Unavailable
@@ -87,9 +81,7 @@ class Client:
 
     # Playbooks
 
-    async def register(
-        self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook"
-    ) -> RegisterResponse:
+    async def register(self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook") -> RegisterResponse:
         """Register a text; the same text is the same version.
 
         `file`: the name of the text in the positions of problems. Raises PlaybookError. `catalog` lists
@@ -133,9 +125,7 @@ class Client:
 
     async def _start(self, body: StartRequest, key: str | None, file: str = "playbook") -> StartResponse:
         headers = {"Idempotency-Key": key or self.clock.new_id()}
-        response = await self.http.request(
-            "POST", "/executions", body=body, headers=headers, retry=True, file=file
-        )
+        response = await self.http.request("POST", "/executions", body=body, headers=headers, retry=True, file=file)
         started = response.read(StartResponse)
         return replace(started, problems=started.problems or ())
 
@@ -184,9 +174,7 @@ class Client:
     async def resume(self, execution_id: str) -> CommandResponse:
         return await self._command(execution_id, "resume", EmptyRequest())
 
-    async def retry(
-        self, execution_id: str, step: str | None = None, *, from_start: bool = False
-    ) -> CommandResponse:
+    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> CommandResponse:
         return await self._command(execution_id, "retry", RetryRequest(step=step, from_start=from_start))
 
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> CommandResponse:
@@ -216,9 +204,7 @@ class Client:
         response = await self.http.request("GET", "/tokens")
         return response.read_as(TokenList, lambda found: list(map(ApiTokenItem.to_token, found.items)))
 
-    async def add_token(
-        self, name: str, scopes: Collection[str], *, expires_in_s: float | None = None
-    ) -> TokenCreated:
+    async def add_token(self, name: str, scopes: Collection[str], *, expires_in_s: float | None = None) -> TokenCreated:
         """Create a token. Its text is not available later."""
         # The server checks the scopes, and its message names those that exist.
         body = TokenRequest(name=name, scopes=cast("list[Scope]", sorted(scopes)), expires_in_s=expires_in_s)

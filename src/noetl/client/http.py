@@ -123,15 +123,11 @@ def address(url: str) -> str:
     except ValueError as error:
         raise Rejected("bad-address", f'"{url}" is not the address of a server: {error}') from error
     if parts.scheme not in ("http", "https") or not host:
-        raise Rejected(
-            "bad-address", f'"{url}" is not the address of a server: write it as https://host:port'
-        )
+        raise Rejected("bad-address", f'"{url}" is not the address of a server: write it as https://host:port')
     if parts.username is not None or parts.password is not None:
         raise Rejected("bad-address", "an address contains no user and no password: servers use tokens")
     if parts.query or parts.fragment or not url.strip().isprintable() or " " in url.strip():
-        raise Rejected(
-            "bad-address", f'"{url}" is not the address of a server: remove everything after its path'
-        )
+        raise Rejected("bad-address", f'"{url}" is not the address of a server: remove everything after its path')
     return f"{parts.scheme}://{parts.netloc.lower()}{parts.path.rstrip('/')}"
 
 
@@ -152,9 +148,7 @@ def token_value(token: str | Secret | None) -> Secret | None:
         return None
     value = (token.reveal() if isinstance(token, Secret) else token).strip()
     if not value or not value.isascii() or not value.isprintable() or " " in value:
-        raise Rejected(
-            "bad-token", "a token is one word of ASCII characters, as `noetl token create` prints it"
-        )
+        raise Rejected("bad-token", "a token is one word of ASCII characters, as `noetl token create` prints it")
     return Secret(value)
 
 
@@ -254,11 +248,7 @@ class HttpTransport:
 
     @asynccontextmanager
     async def _open(
-        self,
-        request: _Request,
-        timeout_s: float | None,
-        file: str = "playbook",
-        silence_s: float | None = None,
+        self, request: _Request, timeout_s: float | None, file: str = "playbook", silence_s: float | None = None
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         session = await self.session()
         headers = dict(request.headers)

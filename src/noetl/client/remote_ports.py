@@ -19,12 +19,7 @@ from noetl.api.executions import (
     LastExecution,
     LogPage,
 )
-from noetl.api.playbooks import (
-    PlaybookTextRequest,
-    PlaybookTextResponse,
-    PlaybookVersionsPage,
-    RegisterResponse,
-)
+from noetl.api.playbooks import PlaybookTextRequest, PlaybookTextResponse, PlaybookVersionsPage, RegisterResponse
 from noetl.client.http import CHUNK_BYTES, HttpTransport
 from noetl.engine.state import Status
 from noetl.errors import Damaged, NotFound, Unavailable
@@ -124,9 +119,7 @@ class RemoteListing:
 
     async def children(self, execution_id: str) -> list[ExecutionHead]:
         response = await self._http.request("GET", f"{execution_path(execution_id)}/tree")
-        return response.read_as(
-            ExecutionTree, lambda tree: [child.execution.to_head() for child in tree.children]
-        )
+        return response.read_as(ExecutionTree, lambda tree: [child.execution.to_head() for child in tree.children])
 
     async def find(self, prefix: str) -> list[str]:
         return list((await self._http.get("/executions/find", ExecutionIds, {"prefix": prefix})).ids)
@@ -145,9 +138,7 @@ class RemoteCatalog:
     def __init__(self, http: HttpTransport) -> None:
         self._http = http
 
-    async def register(
-        self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook"
-    ) -> RegisterResponse:
+    async def register(self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook") -> RegisterResponse:
         """Register a text; the same text is the same version.
 
         `file`: the name of the text in the positions of problems. Raises PlaybookError.

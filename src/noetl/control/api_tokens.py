@@ -20,11 +20,7 @@ NAME_CHARS_MAX: Final = 100
 
 
 def new_token(
-    name: str,
-    scopes: Iterable[str],
-    expires_at: datetime | None,
-    clock: Clock,
-    random: Callable[[int], bytes],
+    name: str, scopes: Iterable[str], expires_at: datetime | None, clock: Clock, random: Callable[[int], bytes]
 ) -> tuple[ApiToken, str]:
     """A token and the text for its holder. Raises Rejected for a bad name, scope or expiry.
 

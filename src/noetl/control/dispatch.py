@@ -10,14 +10,7 @@ from math import inf
 
 from noetl.clock import Clock
 from noetl.control.deps import ControlSettings
-from noetl.control.live_execution import (
-    DispatchedFrame,
-    LiveExecution,
-    LostWorkers,
-    is_due,
-    is_open,
-    pool_of,
-)
+from noetl.control.live_execution import DispatchedFrame, LiveExecution, LostWorkers, is_due, is_open, pool_of
 from noetl.engine import Event, facts
 from noetl.engine.moves import due, due_of
 from noetl.engine.state import Run
@@ -78,11 +71,7 @@ class Dispatch:
     """The due frames of all executions here, the frames in flight, and the workers that hold them."""
 
     def __init__(
-        self,
-        queue: WorkQueue,
-        clock: Clock,
-        settings: ControlSettings,
-        window: Callable[[str], int] | None = None,
+        self, queue: WorkQueue, clock: Clock, settings: ControlSettings, window: Callable[[str], int] | None = None
     ) -> None:
         """`window`: pool → the maximum of unclaimed pointers; None: as in the settings."""
         self._queue = queue
@@ -134,10 +123,7 @@ class Dispatch:
             known = live.in_flight.get(frame)
             if known is not None and known.until <= now:
                 if known.worker:
-                    lost, company = (
-                        live.lost.get(frame, LostWorkers()),
-                        self._held.get(known.worker, (1, now))[0],
-                    )
+                    lost, company = (live.lost.get(frame, LostWorkers()), self._held.get(known.worker, (1, now))[0])
                     live.lost[frame] = LostWorkers(lost.workers + 1, lost.company + company)
                 self.release(live, frame)  # the pointer or the worker is lost
             if frame not in live.in_flight:
@@ -273,9 +259,7 @@ class Dispatch:
         """Remember how many frames a worker held until all its leases have expired: it may have vanished."""
         now = self._clock.monotonic()
         since = now - 2 * self._settings.lease_s
-        held = Counter(
-            each.worker for live in executions.values() for each in live.in_flight.values() if each.worker
-        )
+        held = Counter(each.worker for live in executions.values() for each in live.in_flight.values() if each.worker)
         kept = {worker: each for worker, each in self._held.items() if each[1] > since}
         self._held = kept | {
             worker: (count, now) for worker, count in held.items() if count >= kept.get(worker, (0, now))[0]

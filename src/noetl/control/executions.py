@@ -14,13 +14,7 @@ from typing import TypeVar
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock
 from noetl.control.children import Children
-from noetl.control.deps import (
-    ControlHooks,
-    ControlPorts,
-    ControlSettings,
-    OwnershipRegistry,
-    ProgramSource,
-)
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings, OwnershipRegistry, ProgramSource
 from noetl.control.dispatch import Dispatch
 from noetl.control.heartbeats import Timers, handle_heartbeat, release_frame
 from noetl.control.live_execution import (
@@ -177,9 +171,7 @@ class Control:
         may_continue = is_due if report.facts else is_open  # a running call finishes during a pause
         if report.parked is not None or not may_continue(live, report.frame):
             self.dispatch.release_and_requeue(live, report.frame)
-            return ReportAnswer(
-                "stop", "over", self._next(live, known, room) if known and known.worker else ()
-            )
+            return ReportAnswer("stop", "over", self._next(live, known, room) if known and known.worker else ())
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames.get(index)
         if (frame.calls if frame else 0) != report.position + len(report.facts):

@@ -105,9 +105,7 @@ async def handle_heartbeat(
     return [each for some in stops for each in some]
 
 
-async def _extend(
-    control: Control, worker: str, execution_id: str, frames: dict[str, Epoch]
-) -> list[tuple[str, str]]:
+async def _extend(control: Control, worker: str, execution_id: str, frames: dict[str, Epoch]) -> list[tuple[str, str]]:
     try:
         live = await control.load(execution_id)
         # Between two commits: the end of a frame may not be committed yet. An execution that is always busy

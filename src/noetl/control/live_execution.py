@@ -54,9 +54,7 @@ async def read_snapshot(store: EventStore, execution_id: str) -> tuple[State | N
 T = TypeVar("T")
 
 ANSWERS_PER_TURN = 64  # then other executions have their turn; fewer would slow wide loops by a tenth
-CERTAIN_FACTOR = (
-    4  # so many times the usual number of lost workers is proof, regardless of what else they ran
-)
+CERTAIN_FACTOR = 4  # so many times the usual number of lost workers is proof, regardless of what else they ran
 
 
 class DispatchedFrame(NamedTuple):

@@ -87,9 +87,7 @@ class Playbooks:
         try:
             return (await self._catalog.newest(path)).digest
         except NotFound:
-            raise NotFound(
-                f'no playbook "{path}": no such file beside the caller, and none registered'
-            ) from None
+            raise NotFound(f'no playbook "{path}": no such file beside the caller, and none registered') from None
 
 
 def _folder(origin: str | None) -> str | None:

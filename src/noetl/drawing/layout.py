@@ -85,8 +85,7 @@ def lay_out(sizes: Sequence[Size], lines: Sequence[RoutedLine], last: int | None
     boxes = tuple(RouteStop(2 * layer[place], *size, SIDE_GAP) for place, size in enumerate(sizes))
     through = _through(lines, layer)
     chains = tuple(
-        _chain(boxes[line.start], boxes[line.to], line) if place in through else []
-        for place, line in enumerate(lines)
+        _chain(boxes[line.start], boxes[line.to], line) if place in through else [] for place, line in enumerate(lines)
     )
     ranks = _ranks(boxes, chains)
     _untangle(ranks)
@@ -127,9 +126,7 @@ def _through(lines: Sequence[RoutedLine], layer: Sequence[int]) -> set[int]:
     left = BENDS_MAX
     found: set[int] = set()
     onward = [
-        (2 * (layer[line.to] - layer[line.start]) - 1, place)
-        for place, line in enumerate(lines)
-        if not line.back
+        (2 * (layer[line.to] - layer[line.start]) - 1, place) for place, line in enumerate(lines) if not line.back
     ]
     for bends, place in sorted(onward):
         left -= bends
@@ -332,8 +329,7 @@ class SideRoutes:
         aside = [place for place, chain in enumerate(self.grid.chains) if not chain]
         aside.sort(key=lambda place: abs(boxes[lines[place].start].rank - boxes[lines[place].to].rank))
         return {
-            place: self._route(boxes[lines[place].start], boxes[lines[place].to], lines[place].label)
-            for place in aside
+            place: self._route(boxes[lines[place].start], boxes[lines[place].to], lines[place].label) for place in aside
         }
 
     def _route(self, start: RouteStop, to: RouteStop, label: Size | None) -> SideRoute:

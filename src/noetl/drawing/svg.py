@@ -135,9 +135,7 @@ def _tip(name: str) -> str:
 
 def _measure(text: str, size: float) -> float:
     """The approximate width of sans-serif text."""
-    ems = sum(
-        0.32 if char in _NARROW else 0.92 if char in _BROAD else 0.6 * (width(char) or 0.2) for char in text
-    )
+    ems = sum(0.32 if char in _NARROW else 0.92 if char in _BROAD else 0.6 * (width(char) or 0.2) for char in text)
     return ems * size
 
 
@@ -307,21 +305,11 @@ def _rect(look: str, stop: RouteStop, radius: float) -> str:
     return f'<rect class="{look}" {place} rx="{radius:g}"/>'
 
 
-def _text(
-    look: str, x: float, y: float, text: str, *, anchor: str = "middle", full: str | None = None
-) -> str:
+def _text(look: str, x: float, y: float, text: str, *, anchor: str = "middle", full: str | None = None) -> str:
     title = f"<title>{_escaped(full)}</title>" if full is not None and full != text else ""
-    return (
-        f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_escaped(text)}{title}</text>'
-    )
+    return f'<text class="{look}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{_escaped(text)}{title}</text>'
 
 
 def _escaped(text: str) -> str:
     lines = (visible(line) for line in text.split("\n"))
-    return (
-        "\n".join(lines)
-        .replace("&", "&amp;")
-        .replace("<", "&lt;")
-        .replace(">", "&gt;")
-        .replace('"', "&quot;")
-    )
+    return "\n".join(lines).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace('"', "&quot;")

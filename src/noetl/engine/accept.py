@@ -100,11 +100,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     if error is not None:
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
-    return [
-        requested,
-        facts.Evaluated(keychain=command.keychain),
-        facts.Started(workload=workload, token=token),
-    ]
+    return [requested, facts.Evaluated(keychain=command.keychain), facts.Started(workload=workload, token=token)]
 
 
 def _report(program: Program, state: State, report: Report, at: datetime) -> list[Fact]:

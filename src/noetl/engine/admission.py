@@ -135,10 +135,7 @@ def _event(step: CompiledStep, tokens: tuple[Token, ...]) -> dict[str, JSON]:
     event = tokens[-1].event or {}
     if not step.join:
         return event
-    return {
-        **event,
-        "tokens": [{"from": (token.event or {}).get("run"), "input": token.input} for token in tokens],
-    }
+    return {**event, "tokens": [{"from": (token.event or {}).get("run"), "input": token.input} for token in tokens]}
 
 
 def _spoiled(tokens: tuple[Token, ...], where: str, error: TemplateError) -> Fact:

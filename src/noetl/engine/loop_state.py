@@ -17,9 +17,7 @@ from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
 from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
 
-RESULTS_BYTES_MAX = (
-    65_536  # results of a loop that are kept as its data (D30); larger ones are only in the log
-)
+RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept as its data (D30); larger ones are only in the log
 LOST_FRAMES_MAX = 1_000  # failed iterations that a retry continues at the failed task; others restart (D69)
 _GROWING = frozenset({"append", "extend", "merge", "union"})
 _encoded = msgspec.json.Encoder().encode

@@ -30,9 +30,7 @@ _SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # no output depends on the time o
 def lineage(log: Iterable[Fact], run: str) -> frozenset[str]:
     """The run and the runs that it retries, newest first: it has inherited iterations from them."""
     before = {
-        fact.run: fact.retry_of
-        for fact in log
-        if isinstance(fact, facts.StepScheduled) and fact.retry_of is not None
+        fact.run: fact.retry_of for fact in log if isinstance(fact, facts.StepScheduled) and fact.retry_of is not None
     }
     found = [run]
     while found[-1] in before:
@@ -74,9 +72,7 @@ class Iterations:
         return self._only is None or index in self._only
 
 
-def iteration_outputs(
-    log: Iterable[Fact], run: str, only: range | None = None
-) -> Iterator[tuple[int, Output | None]]:
+def iteration_outputs(log: Iterable[Fact], run: str, only: range | None = None) -> Iterator[tuple[int, Output | None]]:
     """The outputs of all or some iterations of a run. The log is read twice."""
     reader = Iterations(run, lineage(log, run), only)
     for fact in log:
@@ -147,11 +143,7 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         scope["iter"] = around
     try:
         items = loop.items(scope, moment(at, f"{run.id}/in"))
-        width = (
-            loop.width(scope, moment(at, f"{run.id}/width"))
-            if loop.width is not None
-            else DEFAULT_MAX_IN_FLIGHT
-        )
+        width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else DEFAULT_MAX_IN_FLIGHT
     except TemplateError as error:
         return _no_loop(run, "template", f'loop of "{run.step}": {error}')
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
@@ -239,9 +231,7 @@ def loop_done(pipeline: CompiledPipeline, state: State, run: Run) -> Fact:
     failure = failure or _misfit(state, values)
     if failure is not None:
         return facts.StepFailed(run=run.id, error=failure, output=output)
-    return facts.LoopDone(
-        run=run.id, output=output, set={f"ctx.{path}": each for path, each in values.items()}
-    )
+    return facts.LoopDone(run=run.id, output=output, set={f"ctx.{path}": each for path, each in values.items()})
 
 
 def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:

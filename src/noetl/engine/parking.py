@@ -51,9 +51,7 @@ def with_iteration(until: Until, around: dict[str, JSON]) -> Until:
         return until
     failure = misfit("iter", around)
     if failure is not None:
-        raise BadField(
-            "iter", f"the item of the iteration that calls the block is too large: {failure.message}"
-        )
+        raise BadField("iter", f"the item of the iteration that calls the block is too large: {failure.message}")
     return replace(until, iter=around)
 
 

@@ -116,13 +116,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
 
 
 def take(
-    work: Work,
-    called: RunTask | Answered,
-    output: Output,
-    at: datetime,
-    *,
-    chance: float = 0.5,
-    ms: float = 0.0,
+    work: Work, called: RunTask | Answered, output: Output, at: datetime, *, chance: float = 0.5, ms: float = 0.0
 ) -> TaskDone:
     """The fact for a call that has returned, with the directive that its rules give (D28).
 

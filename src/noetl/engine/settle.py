@@ -142,9 +142,7 @@ def _of_waiting(program: Program, state: State, agenda: Agenda) -> Fact | None:
     return None
 
 
-def _of_matter(
-    program: Program, state: State, matter: tuple[Matter, str, int | None], at: datetime
-) -> Fact | None:
+def _of_matter(program: Program, state: State, matter: tuple[Matter, str, int | None], at: datetime) -> Fact | None:
     """In a pause and after a cancel, completed work is recorded, and no new work begins (D67, D68)."""
     about, name, index = matter
     going = state.status == "running"

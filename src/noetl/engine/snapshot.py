@@ -44,14 +44,9 @@ def thaw(frozen: bytes) -> State:
     """The same state. Raises ValueError for bytes that `freeze` has not made."""
     try:
         state, slots, values, links = msgspec.structs.astuple(_decode(frozen))
-        for (
-            number,
-            shared,
-        ) in links.items():  # A shared value has a lower number than the mappings that share it.
+        for number, shared in links.items():  # A shared value has a lower number than the mappings that share it.
             values[number].update({key: values[inner] for key, inner in shared.items()})
-        return _through(
-            state, _filled(values, iter(slots)), lambda index: None if index == _NO_INDEX else index
-        )
+        return _through(state, _filled(values, iter(slots)), lambda index: None if index == _NO_INDEX else index)
     except (msgspec.DecodeError, LookupError, AttributeError, StopIteration) as error:
         raise ValueError("this is not a snapshot of a state") from error
 

@@ -79,14 +79,10 @@ class LoopState(Struct, kw_only=True, omit_defaults=True):
     result_bytes: int = 0
     reduce: dict[str, str] = {}
     start: dict[str, JSON] = {}  # ctx when it started, as reducers start from it (D86)
-    pieces: dict[int, LoopPiece] = field(
-        default_factory=dict
-    )  # folded writes, by the first iteration of a piece
+    pieces: dict[int, LoopPiece] = field(default_factory=dict)  # folded writes, by the first iteration of a piece
     ends: dict[int, int] = field(default_factory=dict)  # where a piece ends → where it begins
     conflict: Failure | None = None
-    lost: dict[int, Frame] = field(
-        default_factory=dict
-    )  # frames of the first failed iterations, ready for a retry
+    lost: dict[int, Frame] = field(default_factory=dict)  # frames of the first failed iterations, ready for a retry
     again: list[tuple[int, int]] = field(
         default_factory=list
     )  # of a retry: ranges to be scheduled first, the lowest last
@@ -142,9 +138,7 @@ class State(Struct, kw_only=True, omit_defaults=True):
     waiting: dict[str, tuple[tuple[str, ...], ...]] = field(
         default_factory=dict
     )  # tokens that are not admitted → the paths of ctx that their rules read
-    watched: dict[str, dict[str, None]] = field(
-        default_factory=dict
-    )  # name below ctx → tokens that wait for it
+    watched: dict[str, dict[str, None]] = field(default_factory=dict)  # name below ctx → tokens that wait for it
     waiting_at: dict[str, int] = field(default_factory=dict)  # step → tokens that are not admitted
     joins: dict[str, dict[str, None]] = field(default_factory=dict)  # join → tokens that have arrived
     runs: dict[str, Run] = field(default_factory=dict)  # live and not yet routed, oldest first

@@ -39,8 +39,7 @@ async def pack(body: bytes, payload_limit: int) -> list[bytes]:
     size = limit - _HEAD.size
     count = -(-len(compressed) // size)
     return [
-        _HEAD.pack(_PART, number, count) + compressed[number * size : (number + 1) * size]
-        for number in range(count)
+        _HEAD.pack(_PART, number, count) + compressed[number * size : (number + 1) * size] for number in range(count)
     ]
 
 

@@ -69,9 +69,7 @@ class LinkRequests:
         except NoResponder as error:
             raise Unavailable("no server is running at the moment") from error
 
-    async def _send(
-        self, subject: str, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float
-    ) -> T:
+    async def _send(self, subject: str, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float) -> T:
         transport = self._transport
         if not transport.payload_limit:
             await transport.open()
@@ -83,9 +81,7 @@ class LinkRequests:
 class LinkClient:
     """A `Link` over a transport. It compiles playbooks by digest instead of receiving compiled programs."""
 
-    def __init__(
-        self, transport: Transport, programs: Programs, *, timeout_s: float = REPLY_TIMEOUT_S
-    ) -> None:
+    def __init__(self, transport: Transport, programs: Programs, *, timeout_s: float = REPLY_TIMEOUT_S) -> None:
         self._requests = LinkRequests(transport, timeout_s)
         self._programs = programs
 

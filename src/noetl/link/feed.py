@@ -99,10 +99,7 @@ class LinkFeed:
         reader = _Reader(execution_id)
         lines = f"{LINES_SUBJECT}.*" if execution_id is None else _lines_subject(execution_id)
         progress = f"{PROGRESS_SUBJECT}.{'*' if execution_id is None else _partition(execution_id)}"
-        async with (
-            self._joined(lines, _lines_of, reader),
-            self._joined(progress, _progress_of, reader),
-        ):
+        async with self._joined(lines, _lines_of, reader), self._joined(progress, _progress_of, reader):
             yield reader.read()
 
     @asynccontextmanager

@@ -48,9 +48,7 @@ class PlaybookTexts(Protocol):
 class LinkServer:
     """Answers each request in a task of its own, so that a commit delays no other request."""
 
-    def __init__(
-        self, transport: Transport, owner: Owner, playbooks: PlaybookTexts, secrets: SecretServer
-    ) -> None:
+    def __init__(self, transport: Transport, owner: Owner, playbooks: PlaybookTexts, secrets: SecretServer) -> None:
         self._transport = transport
         self._owner = owner
         self._playbooks = playbooks
@@ -62,9 +60,7 @@ class LinkServer:
 
     async def open(self) -> None:
         """Answer the requests that any server can answer."""
-        self._any = await self._transport.subscribe(
-            f"{ANY_SUBJECT}.*", partial(self._receive, None), group=GROUP
-        )
+        self._any = await self._transport.subscribe(f"{ANY_SUBJECT}.*", partial(self._receive, None), group=GROUP)
 
     async def follow(self, partitions: Collection[int]) -> None:
         """Answer for exactly these partitions. Called after each round of ownership."""

@@ -87,18 +87,14 @@ class _Compiler:
         for block in self.playbook.blocks:
             self.blocks[block.name], _ = self._pipeline(block)
         bits = {name: 1 << place for place, name in enumerate(steps)}
-        return Program(
-            self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates)
-        )
+        return Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
 
     def _step(self, step: Step) -> CompiledStep:
         admit = None
         reads: set[tuple[str, ...]] = set()
         if step.admit is not None:
             admit = tuple(
-                CompiledGuard(
-                    self._when(guard.when, "admission", (*guard.at, "when"), step), guard.allow, guard
-                )
+                CompiledGuard(self._when(guard.when, "admission", (*guard.at, "when"), step), guard.allow, guard)
                 for guard in step.admit
             )
             for guard in admit:
@@ -274,9 +270,7 @@ class _Compiler:
             self.specs[task.kind] = _merged({}, shared)
         return _merged(self.specs[task.kind], task_layers(owner, task, self.kinds))
 
-    def _rule(
-        self, rule: Rule, place: int, places: Mapping[str, int], owner: Pipeline, task: Task
-    ) -> CompiledRule:
+    def _rule(self, rule: Rule, place: int, places: Mapping[str, int], owner: Pipeline, task: Task) -> CompiledRule:
         scope: Place = "skip rule" if rule.do == "skip" else "task result"
         then: Path = (*rule.at, "then") if rule.when is not None else (*rule.at, "else", "then")
 
@@ -340,12 +334,7 @@ class _Compiler:
         return holds
 
     def _writes(
-        self,
-        writes: Mapping[str, JSON],
-        place: Place,
-        path: Path,
-        owner: Pipeline,
-        task: Task | None = None,
+        self, writes: Mapping[str, JSON], place: Place, path: Path, owner: Pipeline, task: Task | None = None
     ) -> tuple[Write, ...]:
         if not writes:
             return ()
@@ -368,9 +357,7 @@ class _Compiler:
     ) -> Value:
         if not value:
             return _constant(value)
-        return build_value(
-            value, lambda text, at: self._template(text, place, (*path, *at), owner, task, loop=loop)
-        )
+        return build_value(value, lambda text, at: self._template(text, place, (*path, *at), owner, task, loop=loop))
 
     def _template(
         self,
@@ -403,8 +390,7 @@ def reads_failure(when: Template) -> bool:
     Then it is evaluated after a failure, too (D37).
     """
     return any(
-        read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error"))
-        for read in when.reads
+        read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error")) for read in when.reads
     )
 
 

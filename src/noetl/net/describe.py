@@ -6,16 +6,7 @@ import re
 
 from noetl.escape import one_line, shorten
 from noetl.output import JSON
-from noetl.playbook.model import (
-    DEFAULT_MAX_IN_FLIGHT,
-    RETRY_ATTEMPTS,
-    Guard,
-    Loop,
-    Pipeline,
-    Policy,
-    Rule,
-    When,
-)
+from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, RETRY_ATTEMPTS, Guard, Loop, Pipeline, Policy, Rule, When
 from noetl.template.compile import is_template
 
 VALUE_MAX = 60  # characters of a value that are displayed
@@ -150,9 +141,7 @@ def admission(guards: tuple[Guard, ...]) -> list[str]:
     for each in guards:
         verb = "admit" if each.allow else "wait"
         when = guard(each.when)
-        lines.append(
-            f"else {verb}" if each.when is None else f"{verb} {'always' if when is None else f'when {when}'}"
-        )
+        lines.append(f"else {verb}" if each.when is None else f"{verb} {'always' if when is None else f'when {when}'}")
     if guards and not any(each.when in (None, True) for each in guards):
         lines.append("else wait")
     return lines

@@ -118,9 +118,7 @@ class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     weighs_ctx: bool  # the playbook writes to so many paths that ctx may get too large (D55)
     pool: str  # the workers that run it
     source: model.Pipeline
-    source_tasks: tuple[
-        CompiledTask, ...
-    ]  # the author's tasks; `tasks` is one call when there are several loops
+    source_tasks: tuple[CompiledTask, ...]  # the author's tasks; `tasks` is one call when there are several loops
 
 
 class CompiledArc(Struct, frozen=True, eq=False, gc=False):
@@ -174,7 +172,4 @@ class Program(NamedTuple):
     def pipelines(self) -> tuple[CompiledPipeline, ...]:
         """The steps and blocks that the author wrote."""
         blocks = dict.fromkeys(block.name for block in self.playbook.blocks)
-        return (
-            *(step.pipeline for step in self.steps.values()),
-            *(self.blocks[name] for name in blocks),
-        )
+        return (*(step.pipeline for step in self.steps.values()), *(self.blocks[name] for name in blocks))

@@ -9,9 +9,7 @@ from noetl.output import JSON
 from noetl.playbook.model import Pipeline, Playbook
 from noetl.playbook.source import Path
 
-Place: TypeAlias = Literal[
-    "admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc"
-]
+Place: TypeAlias = Literal["admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc"]
 
 EVENT_FIELDS = ("name", "status", "error", "step", "run", "tokens")
 

@@ -126,9 +126,7 @@ class _Writer:
 
     def record(self, record: RecordShape) -> dict[str, JSON]:
         schema: dict[str, JSON] = {"type": "object", **_description(record.doc)}
-        schema["properties"] = {
-            name: self._property(name, key, record.title) for name, key in record.keys.items()
-        }
+        schema["properties"] = {name: self._property(name, key, record.title) for name, key in record.keys.items()}
         required = [name for name, key in record.keys.items() if key.required]
         if required:
             schema["required"] = required
@@ -273,9 +271,7 @@ def _slug(title: str) -> str:
 
 
 def _flat(shapes: tuple[Shape, ...]) -> list[Shape]:
-    return [
-        inner for each in shapes for inner in (_flat(each.shapes) if isinstance(each, UnionShape) else [each])
-    ]
+    return [inner for each in shapes for inner in (_flat(each.shapes) if isinstance(each, UnionShape) else [each])]
 
 
 def _description(doc: str) -> Mapping[str, JSON]:

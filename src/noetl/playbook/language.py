@@ -53,9 +53,7 @@ _SET = MapShape(AnyShape())
 
 
 def _old(what: str, replacement: str) -> RetiredKey:
-    return RetiredKey(
-        "old-dialect", f"{what} belongs to an older dialect; use {replacement} ({_MIGRATE})", replacement
-    )
+    return RetiredKey("old-dialect", f"{what} belongs to an older dialect; use {replacement} ({_MIGRATE})", replacement)
 
 
 def _word(word: str, advice: str) -> RetiredKey:
@@ -69,14 +67,9 @@ _RESERVED_WORDS = {
     "retry": _word("retry", "write a rule with `do: retry` under spec.policy.rules of the task"),
 }
 _SET_UNDER_SPEC = {
-    "set": RetiredKey(
-        "set-under-spec", '"set" is not allowed under spec; move it to the step, task or arc itself'
-    )
+    "set": RetiredKey("set-under-spec", '"set" is not allowed under spec; move it to the step, task or arc itself')
 }
-_CONTROL = RetiredKey(
-    "control-outside-task",
-    "control rules are allowed only in spec.policy.rules of a task",
-)
+_CONTROL = RetiredKey("control-outside-task", "control rules are allowed only in spec.policy.rules of a task")
 _OLD_SETS = {
     "set_ctx": _old('"set_ctx"', "set: {ctx.…: …}"),
     "set_iter": _old('"set_iter"', "set: {iter.…: …}"),
@@ -104,9 +97,7 @@ _STORE = RecordShape(
     "The store for large results.",
     {
         "kind": KeyShape(
-            TextShape(),
-            "the type of the store: `files`, `sqlite`, `postgres`, `s3` or `nats_object`",
-            required=True,
+            TextShape(), "the type of the store: `files`, `sqlite`, `postgres`, `s3` or `nats_object`", required=True
         ),
         "bucket": KeyShape(TextShape(), "name of the bucket or directory"),
         "prefix": KeyShape(TextShape(), "prefix of every key"),
@@ -131,9 +122,7 @@ _RESULT = RecordShape(
             MapShape(TextShape()),
             "values of the data to keep in the log beside the reference: name → path in the data; read as output.meta.select.<name>",
         ),
-        "compression": KeyShape(
-            ChoiceShape(("none", "gzip")), "compression of the stored result", default="none"
-        ),
+        "compression": KeyShape(ChoiceShape(("none", "gzip")), "compression of the stored result", default="none"),
     },
 )
 _RETRY = RecordShape(
@@ -149,9 +138,7 @@ LIMITS = RecordShape(
     "limits",
     "Upper bounds. Exceeding one ends the execution or the frame with an error of kind `limit` or `runaway`.",
     {
-        "calls": KeyShape(
-            NumberShape(1, whole=True), "maximum number of tool calls in one frame", default=100_000
-        ),
+        "calls": KeyShape(NumberShape(1, whole=True), "maximum number of tool calls in one frame", default=100_000),
         "in_flight": KeyShape(
             NumberShape(1, whole=True),
             "maximum number of frames of one execution that run at the same time",
@@ -174,27 +161,21 @@ _STEP_LIMITS = RecordShape("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]}
 
 
 _POOL = KeyShape(
-    TextShape(name=True),
-    "the worker pool that runs the tasks; embedded execution has a single pool",
-    default=POOL,
+    TextShape(name=True), "the worker pool that runs the tasks; embedded execution has a single pool", default=POOL
 )
 
 
 def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     """The keys of every `spec` that takes part in the layering of task specs (D60, D63)."""
     shared = {
-        "timeout": KeyShape(
-            _TIMEOUT, "timeout of one call in seconds, or {connect, read, total}", example="30"
-        ),
+        "timeout": KeyShape(_TIMEOUT, "timeout of one call in seconds, or {connect, read, total}", example="30"),
         "result": KeyShape(_RESULT, "how results are stored"),
         "retry": KeyShape(_RETRY, "retries inside the tool"),
     }
     own = {
         kind.name: KeyShape(
             RecordShape(
-                f"spec.{kind.name}",
-                f"Settings for tasks of kind `{kind.name}`.",
-                {**shared, **kind.knobs.keys},
+                f"spec.{kind.name}", f"Settings for tasks of kind `{kind.name}`.", {**shared, **kind.knobs.keys}
             ),
             f"settings that apply only to tasks of kind `{kind.name}`",
         )
@@ -205,9 +186,7 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
 
 def _rules(then: RecordShape, title: str) -> Shape:
     moved = {
-        key: RetiredKey(
-            "missing-then", f'"{key}" belongs under "then": write else: {{then: {{{key}: …}}}}', "then:"
-        )
+        key: RetiredKey("missing-then", f'"{key}" belongs under "then": write else: {{then: {{{key}: …}}}}', "then:")
         for key in (*then.keys, *_OLD_SETS)
     }
     beside = {
@@ -252,18 +231,13 @@ THEN = RecordShape(
             ChoiceShape(BACKOFFS), "with retry: how the delay grows with each call", default=model.BACKOFF
         ),
         "delay": KeyShape(NumberShape(0, templated=True), "with retry: seconds before the next call"),
-        "max_delay": KeyShape(
-            NumberShape(0, templated=True), "with retry: upper limit of the delay in seconds"
-        ),
+        "max_delay": KeyShape(NumberShape(0, templated=True), "with retry: upper limit of the delay in seconds"),
         "jitter": KeyShape(
-            NumberShape(0),
-            "with retry: random variation of the delay, 0.2 means ±20 %; the drawn delay is recorded",
+            NumberShape(0), "with retry: random variation of the delay, 0.2 means ±20 %; the drawn delay is recorded"
         ),
         "to": KeyShape(TextShape(name=True), "with jump: the task to continue with"),
         "set": KeyShape(
-            _SET,
-            "values to write to ctx.*, step.* and iter.* when this rule applies",
-            example="{iter.page: 1}",
+            _SET, "values to write to ctx.*, step.* and iter.* when this rule applies", example="{iter.page: 1}"
         ),
     },
     _OLD_SETS,
@@ -294,9 +268,7 @@ TASK_POLICY = RecordShape(
         "a list": RetiredKey(
             "bad-policy", "spec.policy is a mapping with a list `rules`, not a list", "policy: {rules: […]}"
         ),
-        "text": RetiredKey(
-            "bad-policy", "spec.policy is a mapping with a list `rules`", "policy: {rules: […]}"
-        ),
+        "text": RetiredKey("bad-policy", "spec.policy is a mapping with a list `rules`", "policy: {rules: […]}"),
     },
 )
 
@@ -313,17 +285,13 @@ def task_shape(kinds: Kinds) -> KindShape:
         "task",
         "One tool call in the pipeline of a step.",
         {kind.name: _task(kind, kinds) for kind in kinds.values()},
-        RecordShape(
-            "task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=AnyShape()
-        ),
+        RecordShape("task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=AnyShape()),
     )
 
 
 def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
     return {
-        "name": KeyShape(
-            TextShape(name=True), "name of the task, unique in its pipeline", example="fetch_page"
-        ),
+        "name": KeyShape(TextShape(name=True), "name of the task, unique in its pipeline", example="fetch_page"),
         "kind": KeyShape(TextShape(), "kind of the tool", required=True, example="http"),
         "desc": KeyShape(TextShape(), "description for readers"),
         "auth": KeyShape(TextShape(name=True), "keychain entry with the credentials of the tool"),
@@ -337,19 +305,14 @@ _TASK_RETIRED = {
     "eval": _old('"eval"', "spec.policy.rules"),
     "args": _old('"args"', "input"),
     "policy": RetiredKey("unknown-key", 'the "policy" of a task belongs under "spec"', "spec: {policy: …}"),
-    "timeout": RetiredKey(
-        "unknown-key", 'the "timeout" of a task belongs under "spec"', "spec: {timeout: …}"
-    ),
+    "timeout": RetiredKey("unknown-key", 'the "timeout" of a task belongs under "spec"', "spec: {timeout: …}"),
     **_OLD_SETS,
     **_RESERVED_WORDS,
 }
 
 
 def _task(kind: Kind, kinds: Kinds) -> RecordShape:
-    optional = {
-        name: key._replace(required=kind.free_input and key.required)
-        for name, key in kind.fields.keys.items()
-    }
+    optional = {name: key._replace(required=kind.free_input and key.required) for name, key in kind.fields.keys.items()}
     keys = _task_keys(kind, kinds)
     if kind.free_input:
         keys["input"] = KeyShape(_SET, "arguments of the tool, with names that you choose")
@@ -412,10 +375,7 @@ def _loop(kinds: Kinds) -> RecordShape:
                 example='"{{ workload.items }}"',
             ),
             "iterator": KeyShape(
-                TextShape(name=True),
-                "name of the current item, read as iter.<iterator>",
-                required=True,
-                example="item",
+                TextShape(name=True), "name of the current item, read as iter.<iterator>", required=True, example="item"
             ),
             "spec": KeyShape(spec, "mode, parallelism, reducers"),
         },
@@ -483,13 +443,10 @@ def _arcs() -> RecordShape:
         "A connection to another step.",
         {
             "step": KeyShape(
-                TextShape(templated=True),
-                "the target: the name of a step, `end`, or a template",
-                required=True,
+                TextShape(templated=True), "the target: the name of a step, `end`, or a template", required=True
             ),
             "when": KeyShape(
-                GuardShape(),
-                "the guard; without a guard the arc is taken after every success and after no failure",
+                GuardShape(), "the guard; without a guard the arc is taken after every success and after no failure"
             ),
             "set": KeyShape(_SET, "values to write to ctx.* and step.* when this arc is taken"),
             "to": KeyShape(ListShape(TextShape(name=True)), "the possible targets if `step` is a template"),
@@ -523,23 +480,17 @@ def _arcs() -> RecordShape:
         "The arcs that a step takes when it ends.",
         {
             "spec": KeyShape(spec, "how the arcs are chosen"),
-            "arcs": KeyShape(
-                ListShape(arc), "the arcs; their guards are evaluated in this order", required=True
-            ),
+            "arcs": KeyShape(ListShape(arc), "the arcs; their guards are evaluated in this order", required=True),
         },
         {
             "step": RetiredKey("bad-next", "arcs are written as a list: next: {arcs: [{step: …}]}", "arcs:"),
             "set": RetiredKey(
-                "unknown-key",
-                '"set" belongs to an arc or to the step, not to next',
-                "arcs: [{step: …, set: …}]",
+                "unknown-key", '"set" belongs to an arc or to the step, not to next', "arcs: [{step: …, set: …}]"
             ),
         },
         wrong_types={
             "a list": _old('a list under "next"', "next: {spec: {mode: …}, arcs: […]}"),
-            "text": RetiredKey(
-                "bad-next", "next is a mapping with a list `arcs`", "next: {arcs: [{step: …}]}"
-            ),
+            "text": RetiredKey("bad-next", "next is a mapping with a list `arcs`", "next: {arcs: [{step: …}]}"),
         },
     )
 
@@ -574,8 +525,7 @@ def _step(kinds: Kinds) -> RecordShape:
                 "one task, or a list of tasks that run in order",
             ),
             "set": KeyShape(
-                _SET,
-                "values to write to ctx.* and step.* when the step is done, before its arcs are evaluated",
+                _SET, "values to write to ctx.* and step.* when the step is done, before its arcs are evaluated"
             ),
             "next": KeyShape(_arcs(), "the arcs to other steps"),
         },
@@ -593,9 +543,7 @@ def _step(kinds: Kinds) -> RecordShape:
 def _block(kinds: Kinds) -> RecordShape:
     step = _step(kinds).keys
     keys = {name: step[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
-    return RecordShape(
-        "workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS
-    )
+    return RecordShape("workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS)
 
 
 _SECRET = UnionShape(
@@ -613,10 +561,7 @@ _SECRET = UnionShape(
     )
 )
 _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
-    "env": (
-        "An environment variable.",
-        {"variable": "name of the variable; by default the name of the entry"},
-    ),
+    "env": ("An environment variable.", {"variable": "name of the variable; by default the name of the entry"}),
     "file": ("The content of a file.", {"path": "path of the file"}),
     "stored": (
         "A value that NoETL stores encrypted.",
@@ -680,9 +625,7 @@ def _executor(kinds: Kinds) -> RecordShape:
         "results",
         "Defaults for results, overridden by inner `spec.result` keys.",
         {
-            "inline_max_bytes": KeyShape(
-                NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"
-            ),
+            "inline_max_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
             "store": KeyShape(_STORE, "the same as spec.result.store"),
             "reference_first": KeyShape(BooleanShape(), "always true: large results become references"),
         },
@@ -718,11 +661,7 @@ def _executor(kinds: Kinds) -> RecordShape:
             "version": KeyShape(TextShape(), "runtime version that the playbook was written for"),
             "spec": KeyShape(spec, "limits, and defaults for every step and task"),
         },
-        {
-            "keychain": RetiredKey(
-                "unknown-key", 'declare credentials under the root key "keychain"', "keychain:"
-            )
-        },
+        {"keychain": RetiredKey("unknown-key", 'declare credentials under the root key "keychain"', "keychain:")},
     )
 
 
@@ -736,9 +675,7 @@ def language(kinds: Kinds) -> RecordShape:
             "path": KeyShape(
                 TextShape(), "path of the playbook in the catalog", required=True, example="examples/hello"
             ),
-            "version": KeyShape(
-                UnionShape((TextShape(), NumberShape())), "version that the author maintains"
-            ),
+            "version": KeyShape(UnionShape((TextShape(), NumberShape())), "version that the author maintains"),
             "description": KeyShape(TextShape(), "purpose of the playbook"),
             "labels": KeyShape(
                 MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))), "labels for searching"
@@ -752,9 +689,7 @@ def language(kinds: Kinds) -> RecordShape:
             "apiVersion": KeyShape(
                 ChoiceShape((API_VERSION,)), "version of the language", required=True, example=API_VERSION
             ),
-            "kind": KeyShape(
-                ChoiceShape(("Playbook",)), "type of the document", required=True, example="Playbook"
-            ),
+            "kind": KeyShape(ChoiceShape(("Playbook",)), "type of the document", required=True, example="Playbook"),
             "metadata": KeyShape(metadata, "name and path of the playbook", required=True),
             "keychain": KeyShape(ListShape(_keychain()), "credentials that the playbook needs"),
             "executor": KeyShape(_executor(kinds), "limits and defaults"),

@@ -81,14 +81,10 @@ def _laid_out(text: str, file: str) -> tuple[Layout, str]:
 
 def _strange(file: str) -> PlaybookError:
     message = "the layout of the text does not allow a line-by-line migration"
-    return PlaybookError(
-        [problem("old-dialect", Mark(file, 1, 1), message, fix="avoid `? key` and mixed line breaks")]
-    )
+    return PlaybookError([problem("old-dialect", Mark(file, 1, 1), message, fix="avoid `? key` and mixed line breaks")])
 
 
-def _upgrade(
-    layout: Layout, root: Map, detected: DetectedDialect, findings: Findings, *, exact: bool
-) -> None:
+def _upgrade(layout: Layout, root: Map, detected: DetectedDialect, findings: Findings, *, exact: bool) -> None:
     if detected.dialect == "canonical":
         for step in parts.steps(root):
             v10.repair(step, findings)
@@ -117,9 +113,7 @@ def _verify(made: str, layout: Layout) -> None:
     elif again is None or not same_content(layout.root, again.root):
         why = "its layout changed"
     else:
-        marker = next(
-            (marker for marker in detect(again).markers if marker.age in ("v2", "old", "repair")), None
-        )
+        marker = next((marker for marker in detect(again).markers if marker.age in ("v2", "old", "repair")), None)
         if marker is None:
             return
         why = f'"{marker.what}"'

@@ -12,29 +12,14 @@ from noetl.output import JSON
 from noetl.playbook import source
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import REDUCERS, SCOPES, language
-from noetl.playbook.model import (
-    Arc,
-    Block,
-    Credential,
-    Executor,
-    Guard,
-    Loop,
-    Playbook,
-    Policy,
-    Rule,
-    Step,
-    Task,
-)
+from noetl.playbook.model import Arc, Block, Credential, Executor, Guard, Loop, Playbook, Policy, Rule, Step, Task
 from noetl.playbook.source import Document, Path
 from noetl.playbook.validation import NAME, ProblemReport, validate_record
 from noetl.template.values import is_template
 
 _TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec"})
 _RESERVED_NAMES = frozenset({*SCOPES, "range", "now", "uuid", "loop", "true", "false", "none"})
-_DIRECTIVE_KEYS = {
-    "retry": ("attempts", "backoff", "delay", "max_delay", "jitter"),
-    "jump": ("to",),
-}
+_DIRECTIVE_KEYS = {"retry": ("attempts", "backoff", "delay", "max_delay", "jitter"), "jump": ("to",)}
 
 
 class RuleParts(NamedTuple):
@@ -132,9 +117,7 @@ class TaskReader:
             present = [key for key in group if key in fields]
             if len(present) > 1:
                 message = f'a task of kind "{kind.name}" takes only one of {_quoted_list(group)}'
-                where = next(
-                    (p for p in ((*at, present[1]), (*at, "input", present[1])) if self.document.find(p)), at
-                )
+                where = next((p for p in ((*at, present[1]), (*at, "input", present[1])) if self.document.find(p)), at)
                 self.report.add("misplaced-key", where, message, key=True)
             elif not present and not any(self._is_written(at, key) for key in group):
                 self.report.add(
@@ -150,9 +133,7 @@ class TaskReader:
         tree = self.document.find(at)
         if not isinstance(tree, source.Mapping):
             return set()
-        return {
-            key for key, value in tree.entries.items() if key == "else" or source.plain(value) is not None
-        }
+        return {key for key, value in tree.entries.items() if key == "else" or source.plain(value) is not None}
 
     def _policy(self, data: JSON, at: Path) -> Policy | None:
         if data is None or "rules" not in data:
@@ -215,9 +196,7 @@ class TaskReader:
             return None
         self._check_directive_keys(then, inside)
         if otherwise and then["do"] == "skip":
-            self.report.add(
-                "else-skip", (*inside, "do"), '"do: skip" under "else" would always skip the task'
-            )
+            self.report.add("else-skip", (*inside, "do"), '"do: skip" under "else" would always skip the task')
             return None
         return Rule(
             when=None if otherwise else rule.get("when"),
@@ -247,11 +226,7 @@ class TaskReader:
         good: dict[str, JSON] = {}
         for target, value in data.items():
             scope, _, rest = target.partition(".")
-            if (
-                scope in ("ctx", "step", "iter")
-                and rest
-                and all(NAME.match(part) for part in rest.split("."))
-            ):
+            if scope in ("ctx", "step", "iter") and rest and all(NAME.match(part) for part in rest.split(".")):
                 good[target] = value
                 continue
             if scope in ("workload", "input", "output", "keychain"):
@@ -297,9 +272,7 @@ def read(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> ReadResul
     if isinstance(document.root, source.Mapping):
         playbook = _Reader(document, kinds, report).playbook(document.root)
     elif document.root is not None or not problems:
-        report.add(
-            "not-a-playbook", (), "a playbook is a mapping with apiVersion, kind, metadata and workflow"
-        )
+        report.add("not-a-playbook", (), "a playbook is a mapping with apiVersion, kind, metadata and workflow")
     return ReadResult(document, playbook, problems)
 
 
@@ -336,12 +309,8 @@ class _Reader:
             fields = {key: value for key, value in entry.items() if key not in ("name", "kind")}
             at: Path = ("keychain", index)
             self._data(fields, at)
-            credentials.append(
-                Credential(name=entry.get("name", ""), kind=entry.get("kind", ""), fields=fields, at=at)
-            )
-        self._unique(
-            "duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in credentials]
-        )
+            credentials.append(Credential(name=entry.get("name", ""), kind=entry.get("kind", ""), fields=fields, at=at))
+        self._unique("duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in credentials])
         return tuple(credentials)
 
     def _step(self, data: dict[str, JSON], at: Path) -> Step:
@@ -352,9 +321,7 @@ class _Reader:
         arcs = None if following is None else self._arcs(following.get("arcs"), (*at, "next", "arcs"))
         name = data.get("step", "")
         if "tool" not in data and "next" not in data and not self._has(at, "tool", "next"):
-            self.report.add(
-                "empty-step", at, f'step "{name}" has neither "tool" nor "next", so it does nothing'
-            )
+            self.report.add("empty-step", at, f'step "{name}" has neither "tool" nor "next", so it does nothing')
         return Step(
             name=name,
             desc=data.get("desc"),
@@ -392,13 +359,9 @@ class _Reader:
         tolerate = failure.get("tolerate")
         where = (*at, "failure", "tolerate")
         if isinstance(tolerate, str) and not _is_percent(tolerate):
-            self.report.add(
-                "bad-value", where, f'"{tolerate}" is neither a number nor a percentage', fix='"25%"'
-            )
+            self.report.add("bad-value", where, f'"{tolerate}" is neither a number nor a percentage', fix='"25%"')
         if tolerate is not None and failure.get("mode") != "best_effort":
-            self.report.add(
-                "misplaced-key", where, '"tolerate" is valid only with mode: best_effort', key=True
-            )
+            self.report.add("misplaced-key", where, '"tolerate" is valid only with mode: best_effort', key=True)
         return {key: policy[key] for key in _STEP_POLICY if key in policy}
 
     def _admit(self, rules: JSON, at: Path) -> tuple[Guard, ...] | None:
@@ -430,21 +393,14 @@ class _Reader:
                 suggestion = self.report.similar(reducer, REDUCERS)
                 known = ", ".join(REDUCERS)
                 self.report.add(
-                    "unknown-reducer",
-                    where,
-                    f'there is no reducer "{reducer}"; use one of {known}',
-                    fix=suggestion,
+                    "unknown-reducer", where, f'there is no reducer "{reducer}"; use one of {known}', fix=suggestion
                 )
             if not target.startswith("ctx."):
-                self.report.add(
-                    "bad-set-target", where, f'"{target}": a reducer can write only to ctx.*', key=True
-                )
+                self.report.add("bad-set-target", where, f'"{target}": a reducer can write only to ctx.*', key=True)
         if data.get("iterator") in ("index", "parent"):
             name = data["iterator"]
             self.report.add(
-                "bad-name",
-                (*at, "iterator"),
-                f"iter.{name} is reserved; choose another name for the iterator",
+                "bad-name", (*at, "iterator"), f"iter.{name} is reserved; choose another name for the iterator"
             )
         return Loop(
             items=data.get("in"),

@@ -208,19 +208,13 @@ class _Composer:
         self.aliased = 0
         self.lines = _Lines(text)
         self.known = CONSTANTS.copy()  # and numbers, because a text with many numbers usually repeats them
-        self.anchors: dict[
-            str, tuple[Tree, _Extent] | None
-        ] = {}  # None: the anchored value is not complete yet
+        self.anchors: dict[str, tuple[Tree, _Extent] | None] = {}  # None: the anchored value is not complete yet
 
     def document(self) -> Tree | None:
         size = len(self.text.encode("utf-8", "surrogatepass"))
         if size > TEXT_BYTES_MAX:
             raise _Stop(
-                problem(
-                    "yaml-too-large",
-                    Mark(self.file, 1, 1),
-                    f"{size:,} bytes; the limit is {TEXT_BYTES_MAX:,}",
-                )
+                problem("yaml-too-large", Mark(self.file, 1, 1), f"{size:,} bytes; the limit is {TEXT_BYTES_MAX:,}")
             )
         try:
             # Events are read one by one, so that rejected text after this point costs nothing.
@@ -350,9 +344,7 @@ class _Composer:
             if name in keys:
                 first = Mark(self.file, *self.lines.position(keys[name]))
                 related = (Related(first, "first occurrence"),)
-                self._report(
-                    "duplicate-key", event, f'the key "{name}" occurs twice in this mapping', related=related
-                )
+                self._report("duplicate-key", event, f'the key "{name}" occurs twice in this mapping', related=related)
                 continue
             entries[name], keys[name] = tree, key.start
         at = start.start_mark
@@ -395,13 +387,9 @@ class _Composer:
             if not (char.isprintable() or char in "\t\n\r\x85\xa0\ufeff" or "\ue000" <= char <= "\ufffd"):
                 line, column = self.text.count("\n", 0, index) + 1, index - self.text.rfind("\n", 0, index)
                 return problem(
-                    "yaml-encoding",
-                    Mark(self.file, line, column),
-                    f"the character U+{ord(char):04X} is not allowed",
+                    "yaml-encoding", Mark(self.file, line, column), f"the character U+{ord(char):04X} is not allowed"
                 )
-        return problem(
-            "yaml-encoding", Mark(self.file, 1, 1), "the text contains characters that YAML does not allow"
-        )
+        return problem("yaml-encoding", Mark(self.file, 1, 1), "the text contains characters that YAML does not allow")
 
     def _at(self, event: yaml.Event) -> Mark:
         mark = event.start_mark
@@ -409,13 +397,7 @@ class _Composer:
         return Mark(self.file, mark.line + 1, mark.column + 1)
 
     def _report(
-        self,
-        code: str,
-        event: yaml.Event,
-        message: str,
-        *,
-        fix: str | None = None,
-        related: tuple[Related, ...] = (),
+        self, code: str, event: yaml.Event, message: str, *, fix: str | None = None, related: tuple[Related, ...] = ()
     ) -> None:
         self.problems.append(problem(code, self._at(event), message, fix=fix, related=related))
 
@@ -438,9 +420,7 @@ def syntax_hint(text: str, error: yaml.MarkedYAMLError) -> YamlHint:
     if reason.endswith("cannot start any token"):
         return YamlHint(f'a value cannot start with "{char}"', "put it in quotes")
     if reason in _UNFIT and not before.rpartition("\n")[2].strip():
-        message = (
-            "this line does not match the lines above: its indentation differs, or it mixes a list with keys"
-        )
+        message = "this line does not match the lines above: its indentation differs, or it mixes a list with keys"
         return YamlHint(message, "indent it like the lines above that it belongs to")
     if reason == _TWO_COLONS:
         message = "`: ` inside a value: the value needs quotes, or its line is indented too far"
@@ -451,7 +431,5 @@ def syntax_hint(text: str, error: yaml.MarkedYAMLError) -> YamlHint:
 def key_hint(text: str, index: int) -> YamlHint:
     """Explain a key that is a mapping or a list at `index`: usually it is a template without quotes."""
     if index and text[index - 1 : index + 1] == "{{":
-        return YamlHint(
-            "put the template in quotes; without them YAML reads its braces as a mapping", '"{{ … }}"'
-        )
+        return YamlHint("put the template in quotes; without them YAML reads its braces as a mapping", '"{{ … }}"')
     return YamlHint("a key must be text, not a list or a mapping")

@@ -133,18 +133,13 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
         suggestion = report.similar(kind.value, shape.kinds)
         hint = f'did you mean "{suggestion}"?' if suggestion else f"known kinds: {_list(sorted(shape.kinds))}"
         report.add(
-            "unknown-kind",
-            (*path, "kind"),
-            f'there is no {shape.title} of kind "{kind.value}"; {hint}',
-            fix=suggestion,
+            "unknown-kind", (*path, "kind"), f'there is no {shape.title} of kind "{kind.value}"; {hint}', fix=suggestion
         )
         record = shape.unknown
     return True, validate_record(tree, record, path, report)
 
 
-def validate_record(
-    tree: source.Mapping, record: RecordShape, path: Path, report: ProblemReport
-) -> dict[str, JSON]:
+def validate_record(tree: source.Mapping, record: RecordShape, path: Path, report: ProblemReport) -> dict[str, JSON]:
     """The known keys with valid values. A key with null counts as left out."""
     kept: dict[str, JSON] = {}
     for name, value in tree.entries.items():
@@ -214,11 +209,7 @@ def _value(value: JSON, shape: Shape, path: Path, report: ProblemReport) -> tupl
             report.add("not-a-template", path, f'"{value}": a name cannot be a template')
             return False, None
         case TextShape() if not NAME.match(value):
-            report.add(
-                "bad-name",
-                path,
-                f'"{value}" is not a valid name; use letters, digits, "_" and "-"',
-            )
+            report.add("bad-name", path, f'"{value}" is not a valid name; use letters, digits, "_" and "-"')
             return False, None
     return True, value
 

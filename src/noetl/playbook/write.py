@@ -83,10 +83,7 @@ def _task(task: Task) -> dict[str, JSON]:
     policy = None
     if task.policy is not None:
         rules = [_rule(rule) for rule in task.policy.rules]
-        policy = {
-            "rules": rules,
-            **_some({"on_unmatched": task.policy.on_unmatched, "limits": task.policy.limits}),
-        }
+        policy = {"rules": rules, **_some({"on_unmatched": task.policy.on_unmatched, "limits": task.policy.limits})}
     return {
         "name": task.name,
         "kind": task.kind,
@@ -164,6 +161,4 @@ def _style(text: str) -> str | None:
 
 def _is_block(text: str) -> bool:
     lines = text.split("\n")
-    return all(line.isprintable() and line == line.rstrip() for line in lines) and not lines[0].startswith(
-        " "
-    )
+    return all(line.isprintable() and line == line.rstrip() for line in lines) and not lines[0].startswith(" ")

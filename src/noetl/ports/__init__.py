@@ -16,14 +16,7 @@ from noetl.ports.log import (
     Snapshot,
 )
 from noetl.ports.results import ResultCleanup, ResultStore, StoredResult
-from noetl.ports.secrets import (
-    ApiToken,
-    ApiTokenStore,
-    FetchedCredential,
-    SecretProvider,
-    SecretRow,
-    SecretRows,
-)
+from noetl.ports.secrets import ApiToken, ApiTokenStore, FetchedCredential, SecretProvider, SecretRow, SecretRows
 from noetl.ports.transport import (
     REPLY_TIMEOUT_S,
     Collect,

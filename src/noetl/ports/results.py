@@ -27,9 +27,7 @@ class ResultStore(Protocol):
         """Raises NotFound, or Damaged if the payload does not match the sha256 of the Ref."""
         ...
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         """`put` for a stream, without holding it in memory. Errors of the stream are raised unchanged.
 
         A stream that fails leaves no result; its remains may appear as torn in `ResultCleanup.kept`.

@@ -133,9 +133,7 @@ class ObservedResults:
         with self._observed():
             return await self._results.put(execution_id, body, content_type)
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         with self._observed():
             return await self._results.write(execution_id, chunks, content_type)
 
@@ -251,12 +249,7 @@ class EmbeddedRuntime:
     # Requests
 
     async def start(
-        self,
-        digest: str,
-        workload: dict[str, JSON],
-        *,
-        execution_id: str | None = None,
-        by: str | None = None,
+        self, digest: str, workload: dict[str, JSON], *, execution_id: str | None = None, by: str | None = None
     ) -> str:
         """Start an execution; its request is committed when this returns."""
         id = execution_id or self.clock.new_id()

@@ -18,13 +18,7 @@ from noetl.engine import Event
 from noetl.engine.facts import Requested
 from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.ports import ExecutionHead, FeedEvent, WorkerInfo
-from noetl.runtime.embedded import (
-    EMBEDDED_WORKER,
-    EmbeddedRuntime,
-    LocalStore,
-    RuntimeHooks,
-    open_local_store,
-)
+from noetl.runtime.embedded import EMBEDDED_WORKER, EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.settings import Settings
 from noetl.server.services import Services

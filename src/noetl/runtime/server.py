@@ -85,11 +85,7 @@ class ServerRuntime:
     """All parts of one server. The API uses its `services`."""
 
     def __init__(
-        self,
-        options: ServerOptions,
-        clock: Clock,
-        *,
-        on_error: Sequence[Callable[[BaseException], None]] = (),
+        self, options: ServerOptions, clock: Clock, *, on_error: Sequence[Callable[[BaseException], None]] = ()
     ) -> None:
         """`on_error`: receive a bug in a background task."""
         self.clock = clock
@@ -119,12 +115,8 @@ class ServerRuntime:
         self.kinds = self.tools.kinds()
         self.catalog = PostgresCatalog(self.database)
         self.playbooks = Playbooks(self.catalog, self.kinds)
-        self.owners = PartitionOwners(
-            self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS
-        )
-        self.link = OwnerLink(
-            lambda: self.control, LinkClient(self.connection, self.playbooks), self.owners.owns
-        )
+        self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
+        self.link = OwnerLink(lambda: self.control, LinkClient(self.connection, self.playbooks), self.owners.owns)
         self.control = self._make_control(options)
         self.instruments.read_gauges(self.control, self.registry)
         metrics.process.partitions.read_from(lambda: len(self.owners.owned))
@@ -136,9 +128,7 @@ class ServerRuntime:
 
     def _make_control(self, options: ServerOptions) -> Control:
         resend_s = options.lease_s / 3  # a worker may die between claiming a pointer and beginning its frame
-        settings = ControlSettings(
-            lease_s=options.lease_s, resend_s=resend_s, settle_s=min(SETTLE_S, resend_s)
-        )
+        settings = ControlSettings(lease_s=options.lease_s, resend_s=resend_s, settle_s=min(SETTLE_S, resend_s))
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.outbox, instruments.metrics, clock, instruments.pending)
         hooks = ControlHooks(
@@ -263,10 +253,7 @@ class ServerRuntime:
 
 @asynccontextmanager
 async def open_server(
-    options: ServerOptions,
-    clock: Clock | None = None,
-    *,
-    on_error: Sequence[Callable[[BaseException], None]] = (),
+    options: ServerOptions, clock: Clock | None = None, *, on_error: Sequence[Callable[[BaseException], None]] = ()
 ) -> AsyncIterator[ServerRuntime]:
     runtime = ServerRuntime(options, clock or SystemClock(), on_error=on_error)
     try:

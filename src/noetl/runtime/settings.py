@@ -88,8 +88,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Variable(
             NATS,
-            "The NATS server that connects servers and workers: `nats://user:password@host:port`, or"
-            " `tls://…`.",
+            "The NATS server that connects servers and workers: `nats://user:password@host:port`, or `tls://…`.",
             "none: one process on one file",
             "`--nats`",
             "servers, workers",
@@ -180,8 +179,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     s3_endpoint: Annotated[
-        str,
-        Variable("NOETL_S3_ENDPOINT", "The address of an S3-compatible object store.", "Amazon S3"),
+        str, Variable("NOETL_S3_ENDPOINT", "The address of an S3-compatible object store.", "Amazon S3")
     ] = ""
     key: Annotated[
         str,
@@ -195,12 +193,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = ""
     failpoint: Annotated[
         str,
-        Variable(
-            failpoints.VARIABLE,
-            "Kills the process at a named point, for crash tests.",
-            "none",
-            read_by="tests",
-        ),
+        Variable(failpoints.VARIABLE, "Kills the process at a named point, for crash tests.", "none", read_by="tests"),
     ] = ""
 
     def __repr__(self) -> str:
@@ -208,9 +201,7 @@ class Settings(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
-        found: dict[str, Any] = {
-            field: environment.get(variable.name) for field, variable in variables().items()
-        }
+        found: dict[str, Any] = {field: environment.get(variable.name) for field, variable in variables().items()}
         # An empty variable counts as not set, except that an empty list of folders permits none.
         given = {field: value for field, value in found.items() if value or field == "secret_folders"}
         return cls(**given)

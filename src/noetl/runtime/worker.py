@@ -158,10 +158,7 @@ class WorkerRuntime:
 
 @asynccontextmanager
 async def open_worker(
-    options: WorkerOptions,
-    clock: Clock | None = None,
-    *,
-    on_error: Sequence[Callable[[BaseException], None]] = (),
+    options: WorkerOptions, clock: Clock | None = None, *, on_error: Sequence[Callable[[BaseException], None]] = ()
 ) -> AsyncIterator[WorkerRuntime]:
     runtime = WorkerRuntime(options, clock or SystemClock(), on_error=on_error)
     try:

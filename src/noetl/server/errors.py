@@ -10,12 +10,7 @@ from typing import Any, Final
 import msgspec
 import structlog
 from litestar import Request, Response
-from litestar.exceptions import (
-    HTTPException,
-    MethodNotAllowedException,
-    NotFoundException,
-    ValidationException,
-)
+from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
 from noetl.api.playbooks import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable

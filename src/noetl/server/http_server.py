@@ -90,12 +90,7 @@ class HttpServer:
     """`start()` it, and `stop()` it in the end."""
 
     def __init__(
-        self,
-        app: Litestar,
-        host: str = "127.0.0.1",
-        port: int = 0,
-        *,
-        wrap: Callable[[Any], Any] = lambda app: app,
+        self, app: Litestar, host: str = "127.0.0.1", port: int = 0, *, wrap: Callable[[Any], Any] = lambda app: app
     ) -> None:
         """`wrap`: adds an outermost middleware, which sees all requests.
 

@@ -100,10 +100,7 @@ def error_responses(*more: int) -> dict[int, ResponseSpec]:
 
 def _error_response(status: int) -> ResponseSpec:
     return ResponseSpec(
-        data_container=ProblemDetails,
-        generate_examples=False,
-        description=_DESCRIPTIONS[status],
-        media_type=MEDIA_TYPE,
+        data_container=ProblemDetails, generate_examples=False, description=_DESCRIPTIONS[status], media_type=MEDIA_TYPE
     )
 
 

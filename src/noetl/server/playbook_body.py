@@ -91,9 +91,7 @@ def _digest(text: str) -> str:
 
 
 @asynccontextmanager
-async def refusals_recorded(
-    context: AppContext, request: StartRequest, caller: Caller
-) -> AsyncIterator[None]:
+async def refusals_recorded(context: AppContext, request: StartRequest, caller: Caller) -> AsyncIterator[None]:
     """Record a request that cannot run, unless its path is unknown. Raises RecordedRefusal."""
     try:
         yield

@@ -12,16 +12,7 @@ from noetl.clock import Clock
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal
 from noetl.playbook.kinds import Kinds
-from noetl.ports import (
-    ApiTokenStore,
-    Catalog,
-    EventStore,
-    ExecutionListing,
-    Feed,
-    Link,
-    ResultStore,
-    WorkerRegistry,
-)
+from noetl.ports import ApiTokenStore, Catalog, EventStore, ExecutionListing, Feed, Link, ResultStore, WorkerRegistry
 from noetl.server.errors import ApiError
 from noetl.tool import Tools
 
@@ -106,9 +97,7 @@ class Services(NamedTuple):
     tools: Tools
     kinds: Kinds
     clock: Clock
-    record_refusal: Callable[
-        [Refusal], Awaitable[str]
-    ]  # writes it to the log (D65); returns the execution id
+    record_refusal: Callable[[Refusal], Awaitable[str]]  # writes it to the log (D65); returns the execution id
     is_ready: Callable[[], bool]
     # Resumes an execution without a live owner. None: another server takes such executions over by itself.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None

@@ -92,9 +92,7 @@ def _read(folder: Path) -> Iterator[tuple[str, Asset]]:
             continue
         body = path.read_bytes()
         encoded = {
-            encoding: files[name + ending].read_bytes()
-            for encoding, ending in _ENCODINGS
-            if name + ending in files
+            encoding: files[name + ending].read_bytes() for encoding, ending in _ENCODINGS if name + ending in files
         }
         yield name, Asset(body, _kind(name), hashlib.sha256(body).hexdigest()[:32], encoded)
 
@@ -135,9 +133,7 @@ def asset_response(assets: dict[str, Asset], name: str, request_headers: Headers
     asset = assets.get(name)
     if asset is None:
         if name.startswith(_HASHED) or "." in name.rpartition("/")[2]:
-            raise ApiError(
-                404, "not-found", "the UI has no such file: reload the page, there may be a newer version"
-            )
+            raise ApiError(404, "not-found", "the UI has no such file: reload the page, there may be a newer version")
         name, asset = _INDEX, assets[_INDEX]
     headers = {
         **_HEADERS,

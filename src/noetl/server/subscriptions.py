@@ -103,9 +103,7 @@ class CompletionWaiters:
         async with FeedSubscription(self._services.feed, execution_id) as subscription:
             self._subscriptions.add(subscription)
             try:
-                yield CompletionWaiter(
-                    self._services, execution_id, wait_s, subscription, lambda: self._closed
-                )
+                yield CompletionWaiter(self._services, execution_id, wait_s, subscription, lambda: self._closed)
             finally:
                 self._subscriptions.discard(subscription)
 

@@ -56,9 +56,7 @@ def run(
     async def work() -> Result:
         target = DatabaseTarget(None if database is None else str(database))
         async with open_session(target, create=True) as session:
-            execution = await session.start(
-                playbook, workload=workload, key=key, version=version, dialect=dialect
-            )
+            execution = await session.start(playbook, workload=workload, key=key, version=version, dialect=dialect)
             return await execution.result(timeout_s)
 
     return asyncio.run(work())

@@ -91,9 +91,7 @@ class PlaybookCatalog:
         await self._catalog().put(text)
         after = await self._known(text)
         assert after is not None, "it was just registered"
-        return Registration(
-            name, after, "new" if before is None else "known" if before.current else "current again"
-        )
+        return Registration(name, after, "new" if before is None else "known" if before.current else "current again")
 
     async def _known(self, text: PlaybookText) -> PlaybookVersion | None:
         try:

@@ -77,9 +77,7 @@ class DatabaseTarget(NamedTuple):
 Target: TypeAlias = Server | DatabaseTarget
 
 
-def resolve(
-    db: str | None = None, server: str | None = None, environment: Mapping[str, str] = os.environ
-) -> Target:
+def resolve(db: str | None = None, server: str | None = None, environment: Mapping[str, str] = os.environ) -> Target:
     """`db` and `server` are the values of --db and --server. Raises UsageError."""
     if server is not None:
         if server != LOCAL and db is not None:

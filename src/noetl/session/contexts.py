@@ -59,9 +59,7 @@ def load(path: str) -> Contexts:
     try:
         with open(path, "rb") as stream:
             if stat.S_IMODE(os.fstat(stream.fileno()).st_mode) & 0o077:
-                raise UsageError(
-                    f"{path}: other users may read this file, and it may contain tokens: chmod 600 {path}"
-                )
+                raise UsageError(f"{path}: other users may read this file, and it may contain tokens: chmod 600 {path}")
             body = stream.read(BYTES_MAX)
     except FileNotFoundError:
         return Contexts()
@@ -79,9 +77,7 @@ def _decoded(path: str, body: bytes) -> Contexts:
                 return Contexts(current, {str(name): _context(each) for name, each in found.items()})
     except ValueError:
         pass
-    raise UsageError(
-        f"{path}: this is not a file of contexts; remove it, and add them with `noetl context set`"
-    )
+    raise UsageError(f"{path}: this is not a file of contexts; remove it, and add them with `noetl context set`")
 
 
 def _context(found: object) -> ServerContext:

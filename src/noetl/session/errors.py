@@ -23,11 +23,7 @@ class StartRefused(PlaybookError):
     """A playbook that cannot run was asked to start."""
 
     def __init__(
-        self,
-        problems: Iterable[Problem],
-        text: str,
-        execution_id: str | None = None,
-        not_recorded: str | None = None,
+        self, problems: Iterable[Problem], text: str, execution_id: str | None = None, not_recorded: str | None = None
     ) -> None:
         super().__init__(problems)
         self.text = text  # that the problems are about
@@ -48,8 +44,7 @@ class ExecutionFailed(NoetlError):
 _INSTEAD = {
     "detach": "--detach needs a server (--server URL): an execution in this process ends with the process",
     "gc": "garbage collection works on the database file, not through a server: name the file with --db PATH",
-    "rotate": "the encryption key is rotated on the database file, not through a server: name the file"
-    " with --db PATH",
+    "rotate": "the encryption key is rotated on the database file, not through a server: name the file with --db PATH",
 }
 
 

@@ -136,9 +136,7 @@ class Execution:
             for envelope in found:
                 yield envelope
 
-    async def _rows(
-        self, *, follow: bool, on_ownerless: Callable[[], None] | None
-    ) -> AsyncIterator[list[LogRow]]:
+    async def _rows(self, *, follow: bool, on_ownerless: Callable[[], None] | None) -> AsyncIterator[list[LogRow]]:
         log = await self.log()
         yield log.rows
         if follow:
@@ -193,9 +191,7 @@ class Execution:
         match output.ref:
             case {"type": "relational", "locator": {"execution_id": str(execution_id), "run": str(run)}}:
                 if depth >= NESTED_RESULTS_MAX:
-                    raise Damaged(
-                        f"the results of {run} are nested more than {NESTED_RESULTS_MAX} levels deep"
-                    )
+                    raise Damaged(f"the results of {run} are nested more than {NESTED_RESULTS_MAX} levels deep")
                 return await self._loop_results(execution_id, run, depth)
             case {"locator": {"key": str()}}:
                 try:

@@ -36,9 +36,7 @@ class Garbage(NamedTuple):
     named: NamedStore
     kept: StoredResult
     reason: GarbageReason
-    seq: (
-        int | None
-    )  # of the last fact of its execution when it was examined; None: there is no such execution
+    seq: int | None  # of the last fact of its execution when it was examined; None: there is no such execution
 
 
 class Age(NamedTuple):
@@ -173,8 +171,7 @@ async def collect_garbage(disk: LocalStore, older_than_s: float, *, dry_run: boo
     found = await _find_garbage(disk, Age(disk.database.clock.now(), older_than_s))
     gone = found if dry_run else await _delete(disk, found)
     dropped = [
-        DeletedResult(store=each.named.kind, key=each.kept.key, bytes=each.kept.bytes, why=each.reason)
-        for each in gone
+        DeletedResult(store=each.named.kind, key=each.kept.key, bytes=each.kept.bytes, why=each.reason) for each in gone
     ]
     total = sum(each.bytes for each in dropped)
     return GarbageReport(dry_run=dry_run, results=len(dropped), bytes=total, dropped=dropped)
@@ -211,9 +208,7 @@ class ReferencedResults:
     """The results that one log refers to, and how long each is kept. Any text like a key counts."""
 
     def __init__(self, rows: Iterable[LogRow]) -> None:
-        self.refs: dict[
-            str, dict[str, JSON]
-        ] = {}  # of packed results: a key alone is not enough to read them
+        self.refs: dict[str, dict[str, JSON]] = {}  # of packed results: a key alone is not enough to read them
         self._lifetimes: dict[str, float | None] = {}  # seconds; None: as long as the execution exists
         for row in rows:
             self._read(_encode(row.facts))

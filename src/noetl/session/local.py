@@ -20,14 +20,7 @@ from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, PlaybookError, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.runtime import (
-    EmbeddedRuntime,
-    LocalStore,
-    RuntimeHooks,
-    open_local_store,
-    record_refused,
-    relax_collector,
-)
+from noetl.runtime import EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store, record_refused, relax_collector
 from noetl.session.catalog import PlaybookCatalog
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import (
@@ -106,13 +99,7 @@ class LocalSession:
     runs_here = True
 
     def __init__(
-        self,
-        path: Path,
-        *,
-        hint: str = "",
-        create: bool = True,
-        dedicated: bool = False,
-        clock: Clock | None = None,
+        self, path: Path, *, hint: str = "", create: bool = True, dedicated: bool = False, clock: Clock | None = None
     ) -> None:
         """`create`: make the file when it does not exist; else using it raises UsageError.
 
@@ -159,8 +146,7 @@ class LocalSession:
         if self._store is None:
             if not self._create and not self._path.exists():
                 raise UsageError(
-                    f"{self._path}: there is no such database: nothing has run there yet;"
-                    " --db names another file"
+                    f"{self._path}: there is no such database: nothing has run there yet; --db names another file"
                 )
             self._store = open_local_store(self._path, self.clock)
         return self._store
@@ -204,9 +190,7 @@ class LocalSession:
 
     # Start
 
-    async def check(
-        self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical"
-    ) -> list[Problem]:
+    async def check(self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical") -> list[Problem]:
         return list((await self._load(find_source(playbook), None, dialect))[0].problems)
 
     async def start(
@@ -256,9 +240,7 @@ class LocalSession:
         if path is not None:
             failure = reason_of(PlaybookError(loaded.problems))
             try:
-                id = await record_refused(
-                    self.store, Refusal(path, workload, failure, digest_of(loaded.text))
-                )
+                id = await record_refused(self.store, Refusal(path, workload, failure, digest_of(loaded.text)))
             except Unavailable as error:
                 reason = str(error)
         return StartRefused(loaded.problems, loaded.text, id, reason)

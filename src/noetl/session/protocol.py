@@ -206,9 +206,7 @@ class Session(Protocol):
 
     # Executions
 
-    async def check(
-        self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical"
-    ) -> list[Problem]:
+    async def check(self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical") -> list[Problem]:
         """All problems of a playbook, checked against the tools that would run it."""
         ...
 

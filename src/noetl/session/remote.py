@@ -153,9 +153,7 @@ class RemoteSession:
 
     # Start
 
-    async def check(
-        self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical"
-    ) -> list[Problem]:
+    async def check(self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical") -> list[Problem]:
         source = find_source(playbook)
         if isinstance(source, PlaybookFile):
             document, problems = parse(source.data, source.name)
@@ -307,8 +305,7 @@ def _problems(found: Sequence[Mapping[str, Any]], file: str) -> Iterator[Problem
     """`file`: the name of the text on this side, which the server does not know."""
     for each in found:
         related = tuple(
-            Related(Mark(file, other["line"], other["column"]), other["note"])
-            for other in each.get("related") or ()
+            Related(Mark(file, other["line"], other["column"]), other["note"]) for other in each.get("related") or ()
         )
         at = Mark(file, each["line"], each["column"])
         yield Problem(each["code"], each["severity"], each["message"], at, each.get("fix"), related)

@@ -169,9 +169,7 @@ def files_in(folder: str) -> list[str]:
     for place, folders, inside in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         names += [
-            os.path.join(place, name)
-            for name in inside
-            if name.lower().endswith(SUFFIXES) and not name.startswith(".")
+            os.path.join(place, name) for name in inside if name.lower().endswith(SUFFIXES) and not name.startswith(".")
         ]
         if len(names) > FILES_MAX:
             raise UsageError(f"{folder}: more than {FILES_MAX:,} files: name subfolders instead")

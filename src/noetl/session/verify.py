@@ -62,8 +62,7 @@ async def audit_executions(session: Session, execution: Execution | None = None)
             audit.findings += [each async for each in _of_playbook(session, info)]
         await _results(session, log, audit)
     audit.findings += [
-        AuditEntry(execution_id=None, seq=0, code="database", message=each)
-        for each in await session.check_storage()
+        AuditEntry(execution_id=None, seq=0, code="database", message=each) for each in await session.check_storage()
     ]
     return audit
 
@@ -127,10 +126,7 @@ def _refs(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, JSON]]]:
     """The Refs in the fields of facts; those inside values of authors are not checked."""
     for event in events:
         output = getattr(event.fact, "output", None)
-        refs: list[JSON] = [
-            output.ref if isinstance(output, Output) else None,
-            getattr(event.fact, "ref", None),
-        ]
+        refs: list[JSON] = [output.ref if isinstance(output, Output) else None, getattr(event.fact, "ref", None)]
         for ref in refs:
             match ref:
                 case {"locator": {"key": str()}}:
@@ -217,8 +213,6 @@ def _by_head(log: ExecutionLog, state: State) -> Iterator[StoredDifference]:
             yield StoredDifference(kept="head", at=info.seq, path=path, folded=str(folded), other=str(other))
 
 
-def _differing(
-    kept: Literal["head", "snapshot"], at: int, found: list[ReplayDifference]
-) -> Iterator[StoredDifference]:
+def _differing(kept: Literal["head", "snapshot"], at: int, found: list[ReplayDifference]) -> Iterator[StoredDifference]:
     for each in found:
         yield StoredDifference(kept=kept, at=at, path=each.path, folded=each.folded, other=each.other)

@@ -237,15 +237,11 @@ class FactMetrics:
     def _remember(self, live: CommittedExecution) -> _Execution:
         return self._known.put(live.id, _Execution(self._metrics.playbook(live.program.playbook.path)))
 
-    def _requested(
-        self, _live: CommittedExecution, known: _Execution, _fact: facts.Requested, at: datetime
-    ) -> None:
+    def _requested(self, _live: CommittedExecution, known: _Execution, _fact: facts.Requested, at: datetime) -> None:
         known.begun_at = at
         self._meters.started.add(known.playbook)
 
-    def _scheduled(
-        self, live: CommittedExecution, known: _Execution, fact: facts.StepScheduled, at: datetime
-    ) -> None:
+    def _scheduled(self, live: CommittedExecution, known: _Execution, fact: facts.StepScheduled, at: datetime) -> None:
         program = live.program
         key = (program.digest, fact.step, fact.parent is not None)
         kinds = self._kinds.peek(key)
@@ -257,9 +253,7 @@ class FactMetrics:
         tasks = program.pipeline(key[1], block=key[2]).tasks
         return self._kinds.put(key, {task.name: self._metrics.kind(task.kind) for task in tasks})
 
-    def _called(
-        self, _live: CommittedExecution, known: _Execution, fact: facts.TaskDone, _at: datetime
-    ) -> None:
+    def _called(self, _live: CommittedExecution, known: _Execution, fact: facts.TaskDone, _at: datetime) -> None:
         name, index = frame_parts(fact.frame)
         run = known.runs.get(name)
         if run is None:
@@ -293,9 +287,7 @@ class FactMetrics:
             status = "error" if type(fact) is facts.StepFailed else "ok"
             self._step_s[status].observe((at - run.scheduled_at).total_seconds())
 
-    def _processed(
-        self, live: CommittedExecution, known: _Execution, fact: facts.Processed, at: datetime
-    ) -> None:
+    def _processed(self, live: CommittedExecution, known: _Execution, fact: facts.Processed, at: datetime) -> None:
         self._meters.ended.add((known.playbook, fact.status))
         if known.begun_at is not None:
             self._meters.execution_s.observe((at - known.begun_at).total_seconds(), fact.status)

@@ -181,10 +181,7 @@ class OutageLog:
             return
         self._logged = now
         self._log.warning(
-            f"{self._name}.unavailable",
-            error=error,
-            times=self._count,
-            for_s=round(now - self._begun, 1),
+            f"{self._name}.unavailable", error=error, times=self._count, for_s=round(now - self._begun, 1)
         )
 
     def end(self) -> None:

@@ -184,9 +184,7 @@ class MeasuredQueue:
 class MeasuredLink:
     """Implements Link: around Control on a server, around the network client in a worker."""
 
-    def __init__(
-        self, link: Link, metrics: Metrics, clock: Clock, pending: PendingPointers | None = None
-    ) -> None:
+    def __init__(self, link: Link, metrics: Metrics, clock: Clock, pending: PendingPointers | None = None) -> None:
         self._link = link
         self._meters = metrics.link
         self._report_s = metrics.link.call_s.of("report")

@@ -96,9 +96,7 @@ class MeterRegistry:
     def counter(self, name: str, meaning: str, *labels: str) -> Counter:
         return self._add(Counter(name, meaning, labels))
 
-    def histogram(
-        self, name: str, meaning: str, *labels: str, bounds: Sequence[float] = LATENCY_S
-    ) -> Histogram:
+    def histogram(self, name: str, meaning: str, *labels: str, bounds: Sequence[float] = LATENCY_S) -> Histogram:
         return self._add(Histogram(name, meaning, labels, bounds))
 
     def gauge(self, name: str, meaning: str, *labels: str) -> Gauge:
@@ -170,9 +168,7 @@ class QueueMeters:
 
     def __init__(self, registry: MeterRegistry) -> None:
         self.put = registry.counter("noetl_queue_put_total", "pointers put into the queue", "pool")
-        self.taken = registry.counter(
-            "noetl_queue_taken_total", "pointers that workers took from the queue", "pool"
-        )
+        self.taken = registry.counter("noetl_queue_taken_total", "pointers that workers took from the queue", "pool")
         self.done = registry.counter("noetl_queue_done_total", "pointers acknowledged", "pool")
         self.call_s = registry.histogram(
             "noetl_queue_seconds", "duration of a call to the queue: `put`, `done`", "operation"
@@ -221,22 +217,13 @@ class FactMeters:
         self.facts = registry.counter("noetl_facts_total", "committed facts by kind", "fact")
         self.started = registry.counter("noetl_executions_started_total", "requested executions", "playbook")
         self.ended = registry.counter(
-            "noetl_executions_ended_total",
-            "ended executions: `ok`, `error` or `cancelled`",
-            "playbook",
-            "status",
+            "noetl_executions_ended_total", "ended executions: `ok`, `error` or `cancelled`", "playbook", "status"
         )
         self.execution_s = registry.histogram(
-            "noetl_execution_seconds",
-            "duration of an execution, from request to end",
-            "status",
-            bounds=DURATION_S,
+            "noetl_execution_seconds", "duration of an execution, from request to end", "status", bounds=DURATION_S
         )
         self.step_s = registry.histogram(
-            "noetl_step_seconds",
-            "duration of a step run, from scheduling to end",
-            "status",
-            bounds=DURATION_S,
+            "noetl_step_seconds", "duration of a step run, from scheduling to end", "status", bounds=DURATION_S
         )
         self.step_wait_s = registry.histogram(
             "noetl_step_wait_seconds",
@@ -268,9 +255,7 @@ class ProcessMeters:
             "noetl_frames_oldest_seconds", "age of the oldest pointer that no worker has claimed", "pool"
         )
         self.leased = registry.gauge("noetl_frames_leased", "frames that workers hold under a lease", "pool")
-        self.commands = registry.gauge(
-            "noetl_commands_waiting", "commands and reports that wait for a commit"
-        )
+        self.commands = registry.gauge("noetl_commands_waiting", "commands and reports that wait for a commit")
         self.partitions = registry.gauge("noetl_partitions_owned", "partitions that this server owns")
         self.timers = registry.gauge("noetl_timers", "pending timers")
         self.followers = registry.gauge("noetl_followers", "open live streams")

@@ -45,9 +45,7 @@ def serve_metrics(registry: CollectorRegistry, address: str) -> Callable[[], Non
 
     host, _, port = address.rpartition(":")
     if not host or not port.isdecimal() or int(port) > 65_535:
-        raise Rejected(
-            "bad-setting", f'NOETL_METRICS must be host:port, such as 127.0.0.1:9464, not "{address}"'
-        )
+        raise Rejected("bad-setting", f'NOETL_METRICS must be host:port, such as 127.0.0.1:9464, not "{address}"')
     try:
         server, thread = start_http_server(int(port), host.strip("[]"), registry)
     except OSError as error:

@@ -89,9 +89,7 @@ class _Open:
 
     __slots__ = ("above", "attributes", "begun_at", "blocks", "dropped", "events", "frames")
 
-    def __init__(
-        self, begun_at: datetime, attributes: dict[str, Attribute], above: str | None = None
-    ) -> None:
+    def __init__(self, begun_at: datetime, attributes: dict[str, Attribute], above: str | None = None) -> None:
         self.begun_at = begun_at
         self.attributes = attributes
         self.above = above  # for a block: the frame that called it
@@ -279,9 +277,7 @@ class Spans:
         links = (self._parent,) if self._parent is not None and not self._life else ()
         return [*done, span._replace(links=links)]
 
-    def _made(
-        self, named: _Named, span: _Open, at: datetime, above: SpanRef | None, error: Failure | None
-    ) -> SpanData:
+    def _made(self, named: _Named, span: _Open, at: datetime, above: SpanRef | None, error: Failure | None) -> SpanData:
         if span.dropped:
             span.attributes["noetl.events_dropped"] = span.dropped
         return SpanData(

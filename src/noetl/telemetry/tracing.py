@@ -183,11 +183,7 @@ class OtlpSink:
 
         self._exporter = exporter
         self._resource = Resource(
-            {
-                "service.name": service,
-                "service.instance.id": instance,
-                "service.version": noetl.__version__,
-            }
+            {"service.name": service, "service.instance.id": instance, "service.version": noetl.__version__}
         )
 
     def send(self, spans: Sequence[SpanData]) -> bool:

@@ -44,9 +44,7 @@ class Bound(NamedTuple):
 
 def arguments(tree: Called, context: CompileContext) -> Arguments:
     if tree.dyn_args is not None or tree.dyn_kwargs is not None:
-        context.fault(
-            "not-allowed", "write the arguments one by one; * and ** are not supported", tree.lineno, "*"
-        )
+        context.fault("not-allowed", "write the arguments one by one; * and ** are not supported", tree.lineno, "*")
     named: dict[str, Expr] = {}
     for keyword in tree.kwargs:
         key, value = (keyword.key, keyword.value) if isinstance(keyword, nodes.Keyword) else ("", None)
@@ -140,9 +138,7 @@ def _checked(run: Run, parameter: Parameter, name: str) -> Run:
 
 
 ItemFunction: TypeAlias = Callable[[JSON], JSON]
-Prepare: TypeAlias = Callable[
-    [Scope, Meter], ItemFunction
-]  # evaluates the arguments, gives what is done to each item
+Prepare: TypeAlias = Callable[[Scope, Meter], ItemFunction]  # evaluates the arguments, gives what is done to each item
 _ITEM_COST = 6
 _NESTING_MAX = 8  # of map('map', 'map', …)
 
@@ -268,9 +264,7 @@ def _select(name: str, args: Arguments, context: CompileContext) -> Prepare | No
     by_attribute = name.endswith("attr")
     keep = not name.startswith("reject")
     attribute = _attribute(name, args, context) if by_attribute else None
-    test = _test(
-        name, args._replace(positional=args.positional[1:] if by_attribute else args.positional), context
-    )
+    test = _test(name, args._replace(positional=args.positional[1:] if by_attribute else args.positional), context)
     if test is None or (by_attribute and attribute is None):
         return None
     ready = test
@@ -417,9 +411,7 @@ def _function(name: str, tree: nodes.Call, context: CompileContext) -> Expr:
     if bound is None:
         return Expr(_nothing)
     apply, runs = entry.apply, bound.runs
-    return Expr(
-        lambda scope, meter: apply(meter, *[run(scope, meter) for run in runs]), cost=entry.cost + bound.cost
-    )
+    return Expr(lambda scope, meter: apply(meter, *[run(scope, meter) for run in runs]), cost=entry.cost + bound.cost)
 
 
 def _nothing(_scope: Scope, _meter: Meter) -> JSON:

@@ -77,9 +77,7 @@ class Template:
         self.typed = typed  # the text is exactly one {{ expression }}, so the value keeps its type (D12)
         self.constant = not (self.reads or self.calls)
         self.sole_path = sole_path  # the template is exactly this path; None: it is not a single path
-        self.parts: tuple[
-            ProjectedPart, ...
-        ] = ()  # of a projected template: the parts that a worker evaluates
+        self.parts: tuple[ProjectedPart, ...] = ()  # of a projected template: the parts that a worker evaluates
         self._projected: dict[bool, Template] = {}
         self._run = run
         self._slots = context.slots
@@ -253,13 +251,9 @@ def _sql_template(source: str) -> Template:
 def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
     """The expression of a template that is exactly one {{ }}, ignoring surrounding white space (D12)."""
     text = source.strip()
-    if not (
-        text.startswith("{{") and text.endswith("}}") and len(body) == 1 and isinstance(body[0], nodes.Output)
-    ):
+    if not (text.startswith("{{") and text.endswith("}}") and len(body) == 1 and isinstance(body[0], nodes.Output)):
         return None
-    parts = [
-        part for part in body[0].nodes if not (isinstance(part, nodes.TemplateData) and part.data.isspace())
-    ]
+    parts = [part for part in body[0].nodes if not (isinstance(part, nodes.TemplateData) and part.data.isspace())]
     return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
 
 
@@ -296,9 +290,7 @@ def _sql(block: TextBlock) -> Run:
     return run
 
 
-def compile_value(
-    value: JSON, *, statements: bool = False, sql: frozenset[tuple[str, ...]] = frozenset()
-) -> Value:
+def compile_value(value: JSON, *, statements: bool = False, sql: frozenset[tuple[str, ...]] = frozenset()) -> Value:
     """Compile all templates of a structure, or raise BadTemplate with the faults of all of them.
 
     `sql`: the paths of SQL texts, whose {{ }} are bound; each becomes {"text": […], "values": […]}.
@@ -325,9 +317,7 @@ def _value(value: JSON, compile_one: TextCompiler, sql: frozenset[tuple[str, ...
     return made
 
 
-def build_value(
-    value: JSON, compile_one: TextCompiler, sql: frozenset[tuple[str, ...]] = frozenset()
-) -> Value:
+def build_value(value: JSON, compile_one: TextCompiler, sql: frozenset[tuple[str, ...]] = frozenset()) -> Value:
     """A structure whose templates the caller compiles: `compile_one` gets each text and its path in `value`.
 
     A text for which it returns None stays as it is.
@@ -337,11 +327,7 @@ def build_value(
 
 
 def _build(
-    value: JSON,
-    at: ScopePath,
-    parts: list[Template],
-    compile_one: TextCompiler,
-    sql: frozenset[tuple[str, ...]],
+    value: JSON, at: ScopePath, parts: list[Template], compile_one: TextCompiler, sql: frozenset[tuple[str, ...]]
 ) -> Run | None:
     """The function that builds the value in a scope; None: the value holds no template."""
     if type(value) is str:
@@ -374,6 +360,4 @@ def _compiled_map(value: dict[str, JSON], built: dict[str, Run | None]) -> Run |
     if not any(built.values()):
         return None
     parts = [(key, item, built[key]) for key, item in value.items()]
-    return lambda scope, meter: {
-        key: item if build is None else build(scope, meter) for key, item, build in parts
-    }
+    return lambda scope, meter: {key: item if build is None else build(scope, meter) for key, item, build in parts}

@@ -94,9 +94,7 @@ class CompileContext:
     def expression(self, tree: nodes.Node, *, optional: bool = False, truth_only: bool = False) -> Expr:
         """Compile a tree. A fault is recorded and replaced by a constant, so that all faults are found."""
         if self._depth >= EXPRESSION_DEPTH_MAX:
-            message = (
-                f"an expression is nested too deeply (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
-            )
+            message = f"an expression is nested too deeply (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
             return self.fault("bad-template", message, tree.lineno)
         if self.is_part(tree):
             assert self.projector is not None
@@ -109,9 +107,7 @@ class CompileContext:
                 return self._paths(tree, self, optional)
             handler = self._handlers.get(type(tree))
             if handler is None:
-                return self.fault(
-                    "not-allowed", f"{type(tree).__name__} is not allowed in a template", tree.lineno
-                )
+                return self.fault("not-allowed", f"{type(tree).__name__} is not allowed in a template", tree.lineno)
             return handler(tree, self)
         finally:
             self._depth -= 1

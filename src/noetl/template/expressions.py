@@ -226,9 +226,7 @@ def _map(tree: nodes.Dict, context: CompileContext) -> Expr:
     values = context.expressions(pair.value for pair in tree.items)
     for pair, key in zip(tree.items, keys, strict=True):
         if key.constant and type(key.value) is not str:
-            context.fault(
-                "bad-template", f"a key of a map must be text, not {kind_of(key.value)}", pair.lineno
-            )
+            context.fault("bad-template", f"a key of a map must be text, not {kind_of(key.value)}", pair.lineno)
     if all(part.constant for part in (*keys, *values)):
         return constant({key.value: value.value for key, value in zip(keys, values, strict=True)})
     runs = [(key.run, value.run) for key, value in zip(keys, values, strict=True)]

@@ -31,8 +31,7 @@ def numbers(meter: Meter, start: int, stop: int | None, step: int) -> list[int]:
     # len() fails for a very long range, so check whether it has an item beyond the limit.
     if numbers_range[RANGE_MAX : RANGE_MAX + 1]:
         raise limit_exceeded(
-            "RANGE_MAX",
-            "range has too many numbers; for more items use a list in workload, or a reference from a task",
+            "RANGE_MAX", "range has too many numbers; for more items use a list in workload, or a reference from a task"
         )
     meter.items(len(numbers_range))
     meter.allocate(32 * len(numbers_range))
@@ -84,9 +83,9 @@ def get(_: Meter, mapping: dict[str, JSON], key: str, default: JSON) -> JSON:
     return mapping.get(key, default)
 
 
-register(
-    METHODS, "map.items()", "Returns the pairs of key and value", ("{{ {'a': 1}.items() }}", '[["a",1]]')
-)(list_filters.items)
+register(METHODS, "map.items()", "Returns the pairs of key and value", ("{{ {'a': 1}.items() }}", '[["a",1]]'))(
+    list_filters.items
+)
 
 
 @register(METHODS, "map.keys()", "Returns the keys", ("{{ {'a': 1}.keys() }}", '["a"]'))

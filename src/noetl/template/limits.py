@@ -13,9 +13,7 @@ from types import MappingProxyType
 from noetl.template.values import JSON, Moment, TemplateError, ValueSize, measure, scalar_text, to_json
 
 TEMPLATE_CHARS_MAX = 65_536  # characters of the source of a template
-TOKENS_MAX = (
-    3_000  # names, numbers, operators and pieces of text in a template; Jinja2 needs 5 to 8 µs for each
-)
+TOKENS_MAX = 3_000  # names, numbers, operators and pieces of text in a template; Jinja2 needs 5 to 8 µs for each
 NESTING_MAX = 32  # open brackets, blocks and unary operators: Jinja2's parser nests 14 calls for each
 EXPRESSION_DEPTH_MAX = 64  # depth of the syntax tree of an expression
 FUEL_MAX = 400_000  # units of work for one evaluation: about 20 ms, and less than 50

@@ -203,9 +203,7 @@ def unordered(left: JSON, right: JSON) -> TemplateError:
     for value in (left, right):
         if type(value) is Undefined:
             return undefined(value)
-    return TemplateError(
-        f"{kind_of(left)} and {kind_of(right)} have no order; compare two numbers or two texts"
-    )
+    return TemplateError(f"{kind_of(left)} and {kind_of(right)} have no order; compare two numbers or two texts")
 
 
 COMPARISONS: dict[str, Compare] = {

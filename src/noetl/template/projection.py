@@ -52,9 +52,7 @@ class Projection:
 
     def whole(self) -> Expr:
         """`output` itself, with all of its data."""
-        self.parts[ALL_DATA] = ProjectedPart(
-            ALL_DATA, lambda scope, _meter: scope["output"]["data"], truth_only=False
-        )
+        self.parts[ALL_DATA] = ProjectedPart(ALL_DATA, lambda scope, _meter: scope["output"]["data"], truth_only=False)
 
         def run(scope: Scope, _meter: Meter) -> JSON:
             return {**scope["output"], "data": _found(scope[PROJECTED], ALL_DATA)}

@@ -66,9 +66,7 @@ class Pattern:
         data = _bytes(meter, text)
         self.charge(meter, len(data))
         match = self.regexp.search(data)
-        return (
-            None if match is None else [_text(meter, match.group(place)) for place in range(self.groups + 1)]
-        )
+        return None if match is None else [_text(meter, match.group(place)) for place in range(self.groups + 1)]
 
     def replace(self, meter: Meter, text: str, replacement: Replacement, count: int) -> str:
         data = _bytes(meter, text)
@@ -124,9 +122,7 @@ class Replacement:
         self._pieces.append(_encoded(text[end:]))
 
     def fill(self, match: JSON) -> bytes:
-        return b"".join(
-            [piece if type(piece) is bytes else match.group(piece) or b"" for piece in self._pieces]
-        )
+        return b"".join([piece if type(piece) is bytes else match.group(piece) or b"" for piece in self._pieces])
 
 
 def compile_cost(text: str) -> int:

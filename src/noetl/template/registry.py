@@ -19,19 +19,9 @@ Apply: TypeAlias = Callable[..., JSON]
 BuiltinTable: TypeAlias = dict[str, "Builtin"]
 _Applied = TypeVar("_Applied", bound=Apply)
 
-_SIGNATURE = re.compile(
-    r"(?:(?P<input>[a-z ]+?)(?P<sign> is |\||\.))?(?P<name>[\w=<>!]+)(?:\((?P<rest>.*)\))?"
-)
+_SIGNATURE = re.compile(r"(?:(?P<input>[a-z ]+?)(?P<sign> is |\||\.))?(?P<name>[\w=<>!]+)(?:\((?P<rest>.*)\))?")
 _PARAMETER = re.compile(r"(?P<name>\w+): (?P<kind>\w+)(?P<null>\?)?(?: = (?P<default>.+))?")
-_EXACT = {
-    "text": str,
-    "pattern": str,
-    "replacement": str,
-    "int": int,
-    "bool": bool,
-    "list": list,
-    "map": dict,
-}
+_EXACT = {"text": str, "pattern": str, "replacement": str, "int": int, "bool": bool, "list": list, "map": dict}
 _EXPECTED = {
     "text": "text",
     "pattern": "text",

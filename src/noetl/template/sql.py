@@ -41,10 +41,7 @@ class SqlPlacements:
         self._context = context
         self._open = ""  # the opening of the current quotes or comment; "": not inside any
         self._brackets: list[str] = []  # the first word in each open bracket; "": none so far
-        self._words = (
-            "",
-            "",
-        )  # the last two words of the preceding text; the last is "" if a sign follows it
+        self._words = ("", "")  # the last two words of the preceding text; the last is "" if a sign follows it
         self._text = ""  # the end of the preceding text; "": none since the last tag
         self.empty = True  # so far there was only white space
 
@@ -115,18 +112,13 @@ class SqlPlacements:
         if self._open:
             self._in_quotes(expression, label)
         elif mode == "value" and _is_sign(expression):
-            self._fault(
-                "sql-not-a-value", expression, "a keyword or punctuation of SQL would be bound as text", _SIGN
-            )
+            self._fault("sql-not-a-value", expression, "a keyword or punctuation of SQL would be bound as text", _SIGN)
         elif self._in_word(mode, following):
             self._fault("sql-in-word", expression, f"{label} is part of a word or of a dotted name", _NAME)
         elif mode != "name" and self._wants_name():
             word = self._words[1]
             self._fault(
-                "sql-not-a-value",
-                expression,
-                f"{label} is bound as a value, but a name must follow {word}",
-                _NAME,
+                "sql-not-a-value", expression, f"{label} is bound as a value, but a name must follow {word}", _NAME
             )
         self._words = (self._words[1], "")
         self._text = ""

@@ -58,9 +58,7 @@ class TextBlock:
 class BodyCompiler:
     """Compiles the body of a template. It numbers the tags, so that an error can quote the right one."""
 
-    def __init__(
-        self, context: CompileContext, *, statements: bool, sql: SqlPlacements | None = None
-    ) -> None:
+    def __init__(self, context: CompileContext, *, statements: bool, sql: SqlPlacements | None = None) -> None:
         self._context = context
         self._statements = statements
         self._sql_placements = sql  # None: the template is not SQL
@@ -271,15 +269,11 @@ def _assignment(target: nodes.Node, context: CompileContext) -> Callable[[list[J
         slot = _slot(target.name, context)
         return lambda slots, item: slots.__setitem__(slot, item)
     names = (
-        [part.name for part in target.items if isinstance(part, nodes.Name)]
-        if isinstance(target, nodes.Tuple)
-        else []
+        [part.name for part in target.items if isinstance(part, nodes.Name)] if isinstance(target, nodes.Tuple) else []
     )
     if not isinstance(target, nodes.Tuple) or len(names) != len(target.items):
         context.fault(
-            "not-allowed",
-            "the target of a loop is one variable, or several separated by commas",
-            target.lineno,
+            "not-allowed", "the target of a loop is one variable, or several separated by commas", target.lineno
         )
     places = [_slot(name, context) for name in names]
 

@@ -104,19 +104,14 @@ def _counted(tokens: Iterator[Token]) -> Iterator[Token]:
         run = run + 1 if kind in _SIGNS or (kind == "name" and token.value == "not") else 0
         previous = kind
         if blocks + brackets + run + elses > NESTING_MAX:
-            raise _LimitExceeded(
-                f"the template is nested too deeply (limit NESTING_MAX: {NESTING_MAX})", token.lineno
-            )
+            raise _LimitExceeded(f"the template is nested too deeply (limit NESTING_MAX: {NESTING_MAX})", token.lineno)
         yield token
 
 
 def parse(source: str) -> Syntax:
     """Parse a template. Raises BadTemplate with the fault that stopped the parser."""
     if len(source) > TEMPLATE_CHARS_MAX:
-        raise _bad(
-            f"the template has {len(source):,} characters (limit TEMPLATE_CHARS_MAX: {TEMPLATE_CHARS_MAX:,})",
-            1,
-        )
+        raise _bad(f"the template has {len(source):,} characters (limit TEMPLATE_CHARS_MAX: {TEMPLATE_CHARS_MAX:,})", 1)
     # Jinja2 turns every line break into \n, but text must stay unchanged.
     cr_stand_in = None
     if "\r" in source:

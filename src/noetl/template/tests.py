@@ -29,15 +29,8 @@ _kind("boolean", "True if the value is a boolean", "false", lambda value: type(v
 _kind("true", "True if the value is the boolean true", "true", lambda value: value is True)
 _kind("false", "True if the value is the boolean false", "false", lambda value: value is False)
 _kind("integer", "True if the value is a whole number", "1", lambda value: type(value) is int)
-_kind(
-    "float", "True if the value is a number with a decimal point", "1.5", lambda value: type(value) is float
-)
-_kind(
-    "number",
-    "True if the value is a number; a boolean is not a number",
-    "1",
-    lambda value: type(value) in NUMBERS,
-)
+_kind("float", "True if the value is a number with a decimal point", "1.5", lambda value: type(value) is float)
+_kind("number", "True if the value is a number; a boolean is not a number", "1", lambda value: type(value) in NUMBERS)
 _kind("string", "True if the value is text", "'a'", lambda value: type(value) is str)
 _kind("mapping", "True if the value is a map", "{'a': 1}", lambda value: type(value) is dict)
 _kind(
@@ -82,17 +75,13 @@ def _whole(value: JSON) -> int:
     return int(value)
 
 
-@register(
-    TESTS, "text is lower", "True if all letters of the text are lower case", ("{{ 'ab' is lower }}", "true")
-)
+@register(TESTS, "text is lower", "True if all letters of the text are lower case", ("{{ 'ab' is lower }}", "true"))
 def lower(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.islower()
 
 
-@register(
-    TESTS, "text is upper", "True if all letters of the text are upper case", ("{{ 'AB' is upper }}", "true")
-)
+@register(TESTS, "text is upper", "True if all letters of the text are upper case", ("{{ 'AB' is upper }}", "true"))
 def upper(meter: Meter, text: str) -> bool:
     meter.charge(len(text) >> 3)
     return text.isupper()
@@ -101,34 +90,10 @@ def upper(meter: Meter, text: str) -> bool:
 for _signature, _ask, _doc, _example, _names in (
     ("any is eq(other: any)", "eq", "True if both values are equal", "1 is eq(1)", ("==", "equalto")),
     ("any is ne(other: any)", "ne", "True if the values are different", "1 is ne(2)", ("!=",)),
-    (
-        "any is lt(other: any)",
-        "lt",
-        "True if the value is less than `other`",
-        "1 is lt(2)",
-        ("<", "lessthan"),
-    ),
-    (
-        "any is le(other: any)",
-        "lteq",
-        "True if the value is less than or equal to `other`",
-        "1 is le(1)",
-        ("<=",),
-    ),
-    (
-        "any is gt(other: any)",
-        "gt",
-        "True if the value is greater than `other`",
-        "2 is gt(1)",
-        (">", "greaterthan"),
-    ),
-    (
-        "any is ge(other: any)",
-        "gteq",
-        "True if the value is greater than or equal to `other`",
-        "1 is ge(1)",
-        (">=",),
-    ),
+    ("any is lt(other: any)", "lt", "True if the value is less than `other`", "1 is lt(2)", ("<", "lessthan")),
+    ("any is le(other: any)", "lteq", "True if the value is less than or equal to `other`", "1 is le(1)", ("<=",)),
+    ("any is gt(other: any)", "gt", "True if the value is greater than `other`", "2 is gt(1)", (">", "greaterthan")),
+    ("any is ge(other: any)", "gteq", "True if the value is greater than or equal to `other`", "1 is ge(1)", (">=",)),
     (
         "any is in(seq: any)",
         "in",
@@ -137,6 +102,4 @@ for _signature, _ask, _doc, _example, _names in (
         (),
     ),
 ):
-    register(TESTS, _signature, _doc, (f"{{{{ {_example} }}}}", "true"), names=_names, lenient=True)(
-        COMPARISONS[_ask]
-    )
+    register(TESTS, _signature, _doc, (f"{{{{ {_example} }}}}", "true"), names=_names, lenient=True)(COMPARISONS[_ask])

@@ -21,9 +21,7 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
         case facts.Started(token=token):
             return name, "", _token(token)
         case facts.StepWaiting(token=token_id, join=join, reads=reads):
-            why = (
-                "for the others" if join else "until " + ", ".join("ctx." + ".".join(each) for each in reads)
-            )
+            why = "for the others" if join else "until " + ", ".join("ctx." + ".".join(each) for each in reads)
             return name, token_id, why if join or reads else "forever"
         case facts.StepScheduled(run=run, tokens=tokens, input=input, parent=parent, deadline_at=deadline):
             words = [f"by {', '.join(tokens)}"] if tokens else []
@@ -88,9 +86,7 @@ def _task(fact: facts.TaskDone) -> str:
 
 def _next(fact: facts.NextEvaluated) -> str:
     words = [f"set {_shown(fact.set)}"] if fact.set else []
-    words += (
-        [f"asked {', '.join(f'{place} {_yes(held)}' for place, held in fact.asked)}"] if fact.asked else []
-    )
+    words += [f"asked {', '.join(f'{place} {_yes(held)}' for place, held in fact.asked)}"] if fact.asked else []
     words += [_token(token) for token in fact.tokens]
     words += ["→ end"] * fact.ended
     words += [_failure(fact.error)] if fact.error else []

@@ -314,9 +314,7 @@ def _kinds(functions: Mapping[str, ToolFunction], classes: Mapping[str, type[Too
     kinds = {**_installed(), **{kind: describe(each) for kind, each in classes.items()}}
     for kind in functions.keys() - kinds.keys():
         fields, knobs = record_of(NoOptions, f"{kind} task"), record_of(NoOptions, f"spec.{kind}")
-        kinds[kind] = Kind(
-            name=kind, doc="A function of a test.", fields=fields, knobs=knobs, free_input=True
-        )
+        kinds[kind] = Kind(name=kind, doc="A function of a test.", fields=fields, knobs=knobs, free_input=True)
     return kinds
 
 

@@ -12,19 +12,7 @@ import msgspec
 from noetl.checks.checker import check
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
-from noetl.engine.commands import (
-    Cancel,
-    Close,
-    Command,
-    Expire,
-    Pause,
-    Report,
-    Resume,
-    Retry,
-    Signal,
-    Start,
-    Wake,
-)
+from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Retry, Signal, Start, Wake
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Park, RunTask, due, work_of
 from noetl.engine.pipeline import next_move, take
@@ -43,9 +31,7 @@ from noetl.views.log import events_of, folded
 def audit(execution_id: str, rows: list[LogRow]) -> State:
     """The state that the log folds to. Raises AssertionError with the findings of the audit."""
     found = findings(events_of(rows))
-    assert not found, f"{execution_id}: " + "; ".join(
-        f"{each.seq} {each.code}: {each.message}" for each in found
-    )
+    assert not found, f"{execution_id}: " + "; ".join(f"{each.seq} {each.code}: {each.message}" for each in found)
     return folded(execution_id, events_of(rows))
 
 
@@ -175,9 +161,7 @@ class Player:
                 advance(work.frame, fact)
             if made or parked:
                 self.grants += 1
-                yield Report(
-                    frame=frame, position=position, facts=tuple(made), parked=parked, epoch=(1, self.grants)
-                )
+                yield Report(frame=frame, position=position, facts=tuple(made), parked=parked, epoch=(1, self.grants))
 
     def _compare(self) -> None:
         """Replay equals live: the log folds to the state."""

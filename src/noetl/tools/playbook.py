@@ -12,12 +12,8 @@ from noetl.tool import Tool
 class PlaybookInput(Struct, kw_only=True):
     """The playbook to run."""
 
-    path: Annotated[
-        str, Meta(description="path of the playbook in the catalog, or a file relative to this playbook")
-    ]
-    version: Annotated[
-        int | str | None, Meta(description="version in the catalog; default: the latest one")
-    ] = None
+    path: Annotated[str, Meta(description="path of the playbook in the catalog, or a file relative to this playbook")]
+    version: Annotated[int | str | None, Meta(description="version in the catalog; default: the latest one")] = None
 
 
 class PlaybookTool(Tool):

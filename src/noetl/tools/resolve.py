@@ -23,21 +23,15 @@ _SLICE = re.compile(r"\s*(-?\d{1,18})?\s*:\s*(-?\d{1,18})?\s*")
 class ResolveInput(Struct, kw_only=True):
     """The Ref, and which part of its payload to fetch."""
 
-    ref: Annotated[
-        JSON,
-        Meta(description="Ref of the payload, as in `output.ref`", examples=['"{{ ctx.rows_ref }}"']),
-    ]
+    ref: Annotated[JSON, Meta(description="Ref of the payload, as in `output.ref`", examples=['"{{ ctx.rows_ref }}"'])]
     path: Annotated[str | None, Meta(description="JSONPath of the part to fetch", examples=["$.rows"])] = None
     slice: Annotated[
         str | list[int] | None,
         Meta(
-            description="range of rows, `from:to`, as in Python: `to` is excluded, negative numbers count "
-            "from the end"
+            description="range of rows, `from:to`, as in Python: `to` is excluded, negative numbers count from the end"
         ),
     ] = None
-    columns: Annotated[
-        list[str] | None, Meta(description="columns to keep in each row; default: all of them")
-    ] = None
+    columns: Annotated[list[str] | None, Meta(description="columns to keep in each row; default: all of them")] = None
 
 
 class ResolveTool(Tool):
@@ -106,9 +100,7 @@ async def _fetch(results: ResultStore, ref: dict[str, JSON], input: ResolveInput
     return _decode(await results.get(ref), ref), False
 
 
-async def _read_rows(
-    results: ResultStore, ref: dict[str, JSON], bounds: tuple[int | None, int | None]
-) -> JSON:
+async def _read_rows(results: ResultStore, ref: dict[str, JSON], bounds: tuple[int | None, int | None]) -> JSON:
     """Rows of NDJSON. All lines are read, because only that detects damage; only the slice is kept."""
     from noetl.paging import lines
     from noetl.tools.payload import InvalidJson, decode_json
@@ -139,9 +131,7 @@ def _decode(body: bytes, ref: dict[str, JSON]) -> JSON:
 
 def _slice(data: JSON, bounds: str | list[int]) -> JSON:
     if not isinstance(data, list):
-        raise InvalidInput(
-            "`slice` needs a list of rows, and the value is not a list; select one with `path`"
-        )
+        raise InvalidInput("`slice` needs a list of rows, and the value is not a list; select one with `path`")
     first, last = _bounds(bounds)
     return data[first:last]
 

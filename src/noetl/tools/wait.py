@@ -12,16 +12,12 @@ from noetl.tool import Tool
 class WaitInput(Struct, kw_only=True):
     """The condition to wait for: exactly one of the three fields."""
 
-    seconds: Annotated[
-        Annotated[float, Meta(ge=0)] | None, Meta(description="duration to wait, in seconds")
-    ] = None
+    seconds: Annotated[Annotated[float, Meta(ge=0)] | None, Meta(description="duration to wait, in seconds")] = None
     until: Annotated[
-        str | None,
-        Meta(description="date and time to wait for, with a time zone", examples=["2026-01-31T12:00:00Z"]),
+        str | None, Meta(description="date and time to wait for, with a time zone", examples=["2026-01-31T12:00:00Z"])
     ] = None
     signal: Annotated[
-        str | None,
-        Meta(description="name of the signal to wait for; `output.data` is the data sent with the signal"),
+        str | None, Meta(description="name of the signal to wait for; `output.data` is the data sent with the signal")
     ] = None
 
 

@@ -161,22 +161,17 @@ class _Auditor:
             lost, extra = self.tokens.keys() - set(fact.waiting), set(fact.waiting) - self.tokens.keys()
             if lost or extra:
                 self.report(
-                    "lost-token",
-                    f"tokens at the end: {_list(lost)} not listed, {_list(extra)} listed but unknown",
+                    "lost-token", f"tokens at the end: {_list(lost)} not listed, {_list(extra)} listed but unknown"
                 )
         # Successful runs that were not routed are routed when the execution continues (D69).
-        self.runs = {
-            id: run for id, run in self.runs.items() if run.parent is None and run.ended and not run.failed
-        }
+        self.runs = {id: run for id, run in self.runs.items() if run.parent is None and run.ended and not run.failed}
         self.phase, self.ends_in = "finished", fact.status
 
     def _processed(self, fact: facts.Processed) -> None:
         if self.phase != "finished":
             self.report("end", f"playbook.processed while the execution is {self.phase}")
         elif fact.status != self.ends_in:
-            self.report(
-                "end", f"playbook.processed says {fact.status}, but workflow.finished said {self.ends_in}"
-            )
+            self.report("end", f"playbook.processed says {fact.status}, but workflow.finished said {self.ends_in}")
         self.phase = "over"
 
     # Tokens
@@ -191,9 +186,7 @@ class _Auditor:
         self.waiting.discard(token)
         of = self.tokens.pop(token, None)
         if of is None:
-            self.report(
-                "token", f"{token} is consumed {'twice' if token in self.made else 'but was never made'}"
-            )
+            self.report("token", f"{token} is consumed {'twice' if token in self.made else 'but was never made'}")
         elif step is not None and of != step:
             self.report("token", f"{token} leads to {of}, but {step} consumes it")
         return of or ""

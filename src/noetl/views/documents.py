@@ -229,9 +229,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
     )
 
 
-def with_empty_pools(
-    document: ShowDocument, program: Program, has_workers: Callable[[str], bool]
-) -> ShowDocument:
+def with_empty_pools(document: ShowDocument, program: Program, has_workers: Callable[[str], bool]) -> ShowDocument:
     """The same document, where due runs say when their pool has no worker. The log does not contain this."""
     known: dict[str, bool] = {}
 
@@ -260,8 +258,7 @@ def state_document(runs: Runs) -> StateDocument:
         workload=state.workload,
         ctx=state.ctx,
         tokens=tuple(
-            TokenDocument(id=token.id, step=token.step, waiting=token.id in waiting)
-            for token in state.tokens.values()
+            TokenDocument(id=token.id, step=token.step, waiting=token.id in waiting) for token in state.tokens.values()
         ),
         runs=tuple(
             RunDocument(id=each.id, step=each.step, status=each.status, iterations=iterations_of(each))

@@ -31,12 +31,7 @@ EnvelopeStatus: TypeAlias = Literal["in_progress", "success", "error", "skipped"
 # Names in the specification that differ from the fact's name in camel case.
 _ALIASES = {"task.done": "TaskProcessed", "loop.iteration.done": "LoopIterationCompleted"}
 _BY_WORKER = frozenset({"task.started", "task.done", "step.started", "frame.parked"})
-_ENDED: dict[str, EnvelopeStatus] = {
-    "ok": "success",
-    "error": "error",
-    "cancelled": "error",
-    "skipped": "skipped",
-}
+_ENDED: dict[str, EnvelopeStatus] = {"ok": "success", "error": "error", "cancelled": "error", "skipped": "skipped"}
 
 
 class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -44,9 +44,7 @@ def readable(execution_id: str) -> Iterator[None]:
         yield
     except _UNFIT as error:
         what = f"{type(error).__name__}: {error}"
-        raise Damaged(
-            f"the log of {execution_id} cannot be read ({what}): see noetl audit {execution_id}"
-        ) from error
+        raise Damaged(f"the log of {execution_id} cannot be read ({what}): see noetl audit {execution_id}") from error
 
 
 def instant(at: datetime) -> str:

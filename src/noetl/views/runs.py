@@ -166,12 +166,7 @@ class Runs:
     def _scheduled(self, fact: facts.StepScheduled, at: datetime) -> None:
         parent, index = frame_parts(fact.parent) if fact.parent is not None else (None, None)
         record = RunRecord(
-            id=fact.run,
-            step=fact.step,
-            parent=parent,
-            called_in=index,
-            retry_of=fact.retry_of,
-            scheduled_at=at,
+            id=fact.run, step=fact.step, parent=parent, called_in=index, retry_of=fact.retry_of, scheduled_at=at
         )
         self._live[fact.run] = record
         (self.steps if parent is None else self._live[parent].blocks)[fact.run] = record

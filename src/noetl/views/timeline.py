@@ -262,9 +262,7 @@ class Timeline:
             started_at=instant(begun_at),
             updated_at=instant(state.at or begun_at),
             counts=Counts.NAMES,
-            steps=tuple(
-                self._line(step, track, by_step.get(step, [])) for step, track in self.counts.tracks.items()
-            ),
+            steps=tuple(self._line(step, track, by_step.get(step, [])) for step, track in self.counts.tracks.items()),
             arcs=tuple(
                 ArcLine(step=step, place=place, to=arc.to, changes=arc.track.samples())
                 for (step, place), arc in self._arcs.items()
@@ -331,13 +329,9 @@ def _waiting(state: State) -> list[WaitingToken]:
     ]
     joined = (token for tokens in state.joins.values() for token in tokens)
     why = (
-        "waits for other tokens that can still arrive"
-        if state.live
-        else "never fired: the other tokens did not arrive"
+        "waits for other tokens that can still arrive" if state.live else "never fired: the other tokens did not arrive"
     )
-    return found + [
-        WaitingToken(id=id, step=state.tokens[id].step, why=why) for id in islice(joined, MARKS_MAX)
-    ]
+    return found + [WaitingToken(id=id, step=state.tokens[id].step, why=why) for id in islice(joined, MARKS_MAX)]
 
 
 def _mark(fact: Fact) -> str | None:
@@ -345,10 +339,7 @@ def _mark(fact: Fact) -> str | None:
     match fact:
         case facts.StepFailed(error=error) | facts.IterationFailed(error=error):
             return error.message
-        case (
-            facts.NextEvaluated(error=Failure(message=message))
-            | facts.Evaluated(error=Failure(message=message))
-        ):
+        case facts.NextEvaluated(error=Failure(message=message)) | facts.Evaluated(error=Failure(message=message)):
             return message
         case facts.Paused(by=by) | facts.Resumed(by=by) | facts.Retried(by=by):
             return f"by {by}" if by else ""

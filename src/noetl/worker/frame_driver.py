@@ -104,9 +104,7 @@ class FrameDriver:
         clock = self.worker.clock
         while not self._stopped and not (self.worker.draining and not self._unreported):
             until = self.work.frame.until
-            credentials = await self._credentials.resolve(
-                self.work, waits=until is not None and self.now() < until
-            )
+            credentials = await self._credentials.resolve(self.work, waits=until is not None and self.now() < until)
             move = next_move(self.work, self.now(), credentials.values)
             match move:
                 case RunTask():
@@ -235,9 +233,7 @@ class FrameDriver:
 
     async def _store(self, body: bytes, results: ResultStore) -> dict[str, JSON]:
         # If the store stays unavailable, nothing is committed, and the call is repeated later.
-        return await retry(
-            self.worker.clock, lambda: self.result_policy.put(results, self.execution_id, body)
-        )
+        return await retry(self.worker.clock, lambda: self.result_policy.put(results, self.execution_id, body))
 
     async def _read_refs(self) -> None:
         """Read the item and earlier results that were too large for the log (D44, D52)."""
@@ -293,9 +289,7 @@ class FrameDriver:
         worker = self.worker
         try:
             return await retry(
-                worker.clock,
-                lambda: worker.link.report(self.execution_id, report, room=room),
-                REPORT_TRIES_MAX,
+                worker.clock, lambda: worker.link.report(self.execution_id, report, room=room), REPORT_TRIES_MAX
             )
         except NotFound:
             return ReportAnswer("stop", "gone")

@@ -95,9 +95,7 @@ class Keychain:
         if held.fetching is None:
             held.fetching = asyncio.ensure_future(self._fetch(held, credential))
             held.fetching.add_done_callback(_retrieve)
-        return await asyncio.shield(
-            held.fetching
-        )  # a cancelled caller does not cancel the fetch for the others
+        return await asyncio.shield(held.fetching)  # a cancelled caller does not cancel the fetch for the others
 
     async def _fetch(self, held: _Entry, credential: Credential) -> FetchedCredential:
         try:
@@ -210,9 +208,7 @@ class FrameCredentials:
             except NoetlError as error:
                 missing = missing or Output(status="error", error=failure_of(error))
                 values[entry.name] = _placeholder(entry)
-        return ResolvedCredentials(
-            {entry.name: values[entry.name] for entry in read} if read else None, missing
-        )
+        return ResolvedCredentials({entry.name: values[entry.name] for entry in read} if read else None, missing)
 
     async def _recall_used(self, keychain: Keychain, work: Work) -> None:
         """Another worker may have used any entry in this frame: mask them all, as that worker would."""

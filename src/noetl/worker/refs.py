@@ -25,9 +25,7 @@ class Refs:
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         return await self._results.put(execution_id, body, content_type)
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         return await self._results.write(execution_id, chunks, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:

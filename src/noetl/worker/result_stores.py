@@ -62,9 +62,7 @@ class ResultPolicy(NamedTuple):
             raise Rejected("bad-spec", f"spec.result.compression must be one of {', '.join(COMPRESSIONS)}")
         select = options.get("select") or {}
         if not isinstance(select, dict) or not all(isinstance(path, str) for path in select.values()):
-            raise Rejected(
-                "bad-spec", "spec.result.select must be a mapping from names to paths such as `paging.next`"
-            )
+            raise Rejected("bad-spec", "spec.result.select must be a mapping from names to paths such as `paging.next`")
         return cls(min(inline, INLINE_BYTES_LIMIT), store, ttl, compression, select)
 
     def selected(self, output: Output) -> Output:
@@ -83,9 +81,7 @@ class ResultPolicy(NamedTuple):
         if self.store is None:
             return results
         if not isinstance(results, StoreSelector):
-            raise Rejected(
-                "unknown-store", "this worker has one result store, and `spec.result.store` names another"
-            )
+            raise Rejected("unknown-store", "this worker has one result store, and `spec.result.store` names another")
         return results.select(self.store)
 
     async def put(self, results: ResultStore, execution_id: str, body: bytes) -> dict[str, JSON]:
@@ -162,9 +158,7 @@ class ResultStores:
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         return await self.offered[0].store.put(execution_id, body, content_type)
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         return await self.offered[0].store.write(execution_id, chunks, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
@@ -187,9 +181,7 @@ class ResultStores:
             if wanted.get("kind") == kind and named and wanted.get("auth") is None:
                 return store
         names = ", ".join(dict.fromkeys(f'"{each.kind}"' for each in self.offered))
-        text = ", ".join(
-            f"{part}: {wanted[part]}" for part in ("kind", "bucket", "prefix", "auth") if part in wanted
-        )
+        text = ", ".join(f"{part}: {wanted[part]}" for part in ("kind", "bucket", "prefix", "auth") if part in wanted)
         raise Rejected("unknown-store", f"no result store {{{text}}} is configured here; configured: {names}")
 
     async def close(self) -> None:

@@ -35,13 +35,7 @@ class Worker:
     """Any number of slots that share one link."""
 
     def __init__(
-        self,
-        name: str,
-        ports: WorkerPorts,
-        tool: ToolRun,
-        clock: Clock,
-        *,
-        on_log_line: Sequence[LogLineHook] = (),
+        self, name: str, ports: WorkerPorts, tool: ToolRun, clock: Clock, *, on_log_line: Sequence[LogLineHook] = ()
     ) -> None:
         """`on_log_line`: receive the lines and the progress that tools report."""
         self.name = name

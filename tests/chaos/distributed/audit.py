@@ -118,9 +118,7 @@ def p99(numbers: Collection[float]) -> float:
 def report(what: str, **figures: float) -> None:
     """Print the figures of a test on one line."""
     said = ", ".join(
-        f"{name.replace('_', ' ')} {value:.2f}"
-        if isinstance(value, float)
-        else f"{name.replace('_', ' ')} {value}"
+        f"{name.replace('_', ' ')} {value:.2f}" if isinstance(value, float) else f"{name.replace('_', ' ')} {value}"
         for name, value in figures.items()
     )
     print(f"\nchaos: {what}: {said}", flush=True)

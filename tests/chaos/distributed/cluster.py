@@ -81,9 +81,7 @@ class ChaosCluster:
         self.database, self.nats, self.store = postgres.url(), nats.url(), nats.store
         program = postgres.spec()
         more = ("-c", "log_connections=receipt", "-c", "log_line_prefix=%n ")
-        await asyncio.gather(
-            self._begin(program._replace(command=(*program.command, *more))), self._begin(nats.spec())
-        )
+        await asyncio.gather(self._begin(program._replace(command=(*program.command, *more))), self._begin(nats.spec()))
         await postgres.create_database()
         await self._admit()
         for number, name in enumerate(self.servers):
@@ -222,8 +220,7 @@ class ChaosCluster:
     async def owners(self) -> dict[str, list[int]]:
         """Server processes, by identity, with their partitions; "": partitions without an owner."""
         found = await self.rows(
-            "SELECT CASE WHEN until > now() THEN server ELSE '' END, array_agg(number)"
-            " FROM noetl.partitions GROUP BY 1"
+            "SELECT CASE WHEN until > now() THEN server ELSE '' END, array_agg(number) FROM noetl.partitions GROUP BY 1"
         )
         return {row[0]: row[1] for row in found}
 
@@ -272,9 +269,7 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
             await CLOCK.sleep(LOOK_S)
 
 
-async def kill_again_and_again(
-    cluster: ChaosCluster, name: str, kills: int, life_s: Iterator[float]
-) -> list[float]:
+async def kill_again_and_again(cluster: ChaosCluster, name: str, kills: int, life_s: Iterator[float]) -> list[float]:
     """Kill and start a process several times; returns the instants of the kills.
 
     The cluster makes progress between two kills, however slow the machine is.

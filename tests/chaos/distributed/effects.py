@@ -67,9 +67,7 @@ class Effects:
         try:
             await self._wait(request, key)
         except asyncio.CancelledError:
-            if (
-                key not in self.answered
-            ):  # otherwise it lost its lease before it died, and another worker made the call
+            if key not in self.answered:  # otherwise it lost its lease before it died, and another worker made the call
                 self.interrupted[key] = CLOCK.monotonic()
             raise
         finally:

@@ -64,9 +64,7 @@ class FaultyQueue:
         if self._again and self._chance() < 0.5:
             return [self._again.pop()]
         claims = await self._queue.take(limit)
-        kept = [
-            claim for claim in claims if self._chance() >= DROPPED
-        ]  # dropped pointers are never acknowledged
+        kept = [claim for claim in claims if self._chance() >= DROPPED]  # dropped pointers are never acknowledged
         self._again += [claim for claim in kept if self._chance() < DOUBLED]
         if self._chance() < DELAYED:
             await self._clock.sleep(self._chance(0.0, LATE_S) ** 2 / LATE_S)  # most delays are short

@@ -90,8 +90,7 @@ class Chance:
 
     def __init__(self, seed: object) -> None:
         self._numbers = (
-            int.from_bytes(hashlib.sha256(f"{seed}/{turn}".encode()).digest()[:8], "big") / 2**64
-            for turn in count()
+            int.from_bytes(hashlib.sha256(f"{seed}/{turn}".encode()).digest()[:8], "big") / 2**64 for turn in count()
         )
 
     def __call__(self, low: float = 0.0, high: float = 1.0) -> float:

@@ -46,9 +46,7 @@ _CROWD = """\
 """
 STORM = storm("storm", _CROWD)  # tokens accumulate at a step that admits none of them
 RUNS = storm("runs", "")  # tokens become runs immediately
-DEEP = head("deep") + (
-    "workload: {url: ''}\nworkflow:\n- step: start\n  tool: {kind: playbook, path: chaos/deep}\n"
-)
+DEEP = head("deep") + ("workload: {url: ''}\nworkflow:\n- step: start\n  tool: {kind: playbook, path: chaos/deep}\n")
 WIDE = head("wide") + (
     "executor: {spec: {policy: {limits: {iterations: 5000}}}}\n"
     "workload: {url: ''}\nworkflow:\n- step: start\n"

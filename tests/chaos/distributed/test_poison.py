@@ -21,9 +21,7 @@ POISON = head("poison") + (
     'workload: {url: ""}\nworkflow:\n- step: start\n'
     "  tool: {kind: shell, sh: \"kill -9 $(cut -d' ' -f4 /proc/$PPID/stat); sleep 60\"}\n"
 )
-FAR = head("far") + (
-    'workload: {url: ""}\nworkflow:\n- {step: start, spec: {pool: gpu}, tool: {kind: noop}}\n'
-)
+FAR = head("far") + ('workload: {url: ""}\nworkflow:\n- {step: start, spec: {pool: gpu}, tool: {kind: noop}}\n')
 
 
 def test_a_call_that_kills_its_workers_fails_and_everything_else_continues() -> None:

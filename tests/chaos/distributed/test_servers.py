@@ -114,9 +114,7 @@ async def _fail_over() -> None:
         assert len(effects.arrivals) == FAMILIES * CHILDREN * CHILD_STEPS + len(takeovers) * ITEMS
         assert max(widths) == WIDTH
         assert median(takeovers) <= LEASE_S + 1 + BUSY_S
-        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5 + BUSY_S, (
-            "the other server checks three times in a lease"
-        )
+        assert max(takeovers) <= LEASE_S * 4 / 3 + 0.5 + BUSY_S, "the other server checks three times in a lease"
         assert stale > 0
 
 

@@ -71,8 +71,7 @@ async def _disturb_postgresql() -> None:
 async def _end_some_sessions(cluster: ChaosCluster, turn: int) -> None:
     """End half of the sessions: in turns those that write logs, and others."""
     await cluster.rows(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE application_name = 'noetl' AND pid % 2 = $1",
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'noetl' AND pid % 2 = $1",
         turn % 2,
     )
 

@@ -49,9 +49,7 @@ async def _kill_workers() -> None:
             long = tasks.create_task(load.start("chaos/loop-item", ms=80))
             tasks.create_task(load.keep_starting("chaos/chain", EXECUTIONS, 0.6, ms=80))
             killers = {
-                name: tasks.create_task(
-                    kill_again_and_again(cluster, name, KILLS_EACH, Chance(name).between(1.0, 4.0))
-                )
+                name: tasks.create_task(kill_again_and_again(cluster, name, KILLS_EACH, Chance(name).between(1.0, 4.0)))
                 for name in cluster.workers
             }
         await cluster.until_all_ended(60)
@@ -158,9 +156,7 @@ async def _stop_all_but(spared: str, load: Load) -> dict[str, RepeatedCall]:
     await until(lambda: _true(all(effects.key(id, "/after") for id in over)), 60)
     for name in stopped:
         cluster.signal(name, signal.SIGCONT)
-    return {
-        id: RepeatedCall(1 + ids.index(id) % 2, effects.arrivals[key][1] - at) for id, key in stolen.items()
-    }
+    return {id: RepeatedCall(1 + ids.index(id) % 2, effects.arrivals[key][1] - at) for id, key in stolen.items()}
 
 
 async def _true(holds: bool) -> bool:

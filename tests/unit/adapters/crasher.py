@@ -39,9 +39,7 @@ async def main(path: Path) -> None:
 
     async def append(execution_id: str, seq: int, owner: int, filler: str = "") -> None:
         fact: Fact = Requested(path="p", digest="d", workload={"filler": filler})
-        assert await store.append([Append(execution_id, seq, clock.now(), (fact,), owner, "running")]) == [
-            None
-        ]
+        assert await store.append([Append(execution_id, seq, clock.now(), (fact,), owner, "running")]) == [None]
         told("append", execution_id, seq)
 
     owner = await holding.hold("old")

@@ -40,13 +40,7 @@ async def audit(database: Database, said: list[list[str]]) -> None:
         seqs = [row.first_seq for row in await store.read(execution_id)]
         assert seqs == list(range(1, len(seqs) + 1))
         acknowledged = max(
-            (
-                int(seq)
-                for word, *rest in said
-                if word == "append"
-                for who, seq in [rest]
-                if who == execution_id
-            ),
+            (int(seq) for word, *rest in said if word == "append" for who, seq in [rest] if who == execution_id),
             default=0,
         )
         assert acknowledged <= len(seqs) <= max(acknowledged, execution_id == "old") + 1

@@ -61,10 +61,7 @@ def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -
 def test_whoever_was_not_measured_is_in_the_table_with_the_reason() -> None:
     page = render(REPORT)
     assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4]
-    assert (
-        "The figures of Restate are incomplete: it ended during W2; its log is .bench/logs/restate.log."
-        in page
-    )
+    assert "The figures of Restate are incomplete: it ended during W2; its log is .bench/logs/restate.log." in page
 
 
 def test_the_floor_the_machine_and_the_versions_are_told() -> None:

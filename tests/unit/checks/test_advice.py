@@ -91,9 +91,7 @@ def test_a_working_step_whose_failure_no_arc_takes_is_an_info_d38() -> None:
           next: {arcs: [{step: end%s}]}
         """
     found = checked(body % "").problems
-    assert [(each.code, each.severity, each.at.line) for each in found] == [
-        ("failure-without-arc", "info", 7)
-    ]
+    assert [(each.code, each.severity, each.at.line) for each in found] == [("failure-without-arc", "info", 7)]
     assert checked(body % "}, {step: end, when: '{{ event.name == ''step.failed'' }}'").problems == ()
 
 
@@ -152,9 +150,7 @@ def test_a_path_that_selects_nothing_is_doubted(path: str, fix: str | None, plac
         "task": ("{}", select),
         "http": (f"{{http: {select}}}", "{}"),
     }[place]
-    body = (
-        f"workflow:\n- step: start\n  spec: {step}\n  tool:\n    kind: http\n    url: x\n    spec: {task}\n"
-    )
+    body = f"workflow:\n- step: start\n  spec: {step}\n  tool:\n    kind: http\n    url: x\n    spec: {task}\n"
     found = checked(body).problems
     assert [(each.code, each.fix) for each in found] == [("nothing-selected", fix)]
 
@@ -162,6 +158,4 @@ def test_a_path_that_selects_nothing_is_doubted(path: str, fix: str | None, plac
 @pytest.mark.parametrize("path", ["id", "paging.next", "@id", "$count", "a b.c-d", "rows.0"])
 def test_keys_with_dots_between_are_a_path(path: str) -> None:
     select = f"{{result: {{select: {{id: '{path}'}}}}}}"
-    assert (
-        checked(f"workflow:\n- step: start\n  tool: {{kind: http, url: x, spec: {select}}}\n").problems == ()
-    )
+    assert checked(f"workflow:\n- step: start\n  tool: {{kind: http, url: x, spec: {select}}}\n").problems == ()

@@ -46,9 +46,7 @@ def test_a_jump_stays_in_its_pipeline() -> None:
 
 def test_a_root_name_that_no_scope_has_is_a_problem_d14() -> None:
     found = problems("workload: {api_url: x}\n" + noop("{{ api_url }}"))
-    assert [(each.code, each.fix, each.at.column) for each in found] == [
-        ("unknown-name", "workload.api_url", 25)
-    ]
+    assert [(each.code, each.fix, each.at.column) for each in found] == [("unknown-name", "workload.api_url", 25)]
     assert codes(noop("{{ wrkload.x }}")) == ["unknown-name"]
     assert codes(noop("{{ nothing_like_it }}")) == ["unknown-name"]
 
@@ -212,8 +210,7 @@ def test_credentials_are_declared_d57() -> None:
 
 def test_what_workload_does_not_declare_is_a_warning() -> None:
     found = problems(
-        "workload: {a: {b: 1}, api_url: x}\n"
-        + noop("{{ [workload.api_ur, workload.a.c, workload.x | default(1)] }}")
+        "workload: {a: {b: 1}, api_url: x}\n" + noop("{{ [workload.api_ur, workload.a.c, workload.x | default(1)] }}")
     )
     assert [(each.code, each.severity, each.fix) for each in found] == [
         ("undeclared-workload", "warning", "workload.api_url"),

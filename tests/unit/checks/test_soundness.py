@@ -21,14 +21,10 @@ def body(*steps: str) -> str:
         name, _, arcs = step.partition(":")
         name, *words = name.split()
         lines.append(f"- step: {name}")
-        joins = [
-            f"  spec: {{policy: {{admit: {{join: {join}}}}}}}" for join in ("all", "each") if join in words
-        ]
+        joins = [f"  spec: {{policy: {{admit: {{join: {join}}}}}}}" for join in ("all", "each") if join in words]
         lines += joins
         lines.append("  tool: {kind: noop}")
-        lines.append(
-            f"  next: {{spec: {{mode: {'inclusive' if 'inclusive' in words else 'exclusive'}}}, arcs: ["
-        )
+        lines.append(f"  next: {{spec: {{mode: {'inclusive' if 'inclusive' in words else 'exclusive'}}}, arcs: [")
         for arc in filter(None, map(str.strip, arcs.split(","))):
             target, _, when = arc.partition(" when ")
             guard = f', when: "{{{{ {when} }}}}"' if when else ""

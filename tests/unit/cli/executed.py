@@ -103,9 +103,7 @@ class Parked:
             self.event.set()
 
 
-async def started(
-    runtime: EmbeddedRuntime, text: str, id: str, workload: dict[str, JSON] | None = None
-) -> str:
+async def started(runtime: EmbeddedRuntime, text: str, id: str, workload: dict[str, JSON] | None = None) -> str:
     digest = await runtime.playbooks.add(text, None)
     return await runtime.start(digest, workload or {}, execution_id=id)
 

@@ -26,9 +26,7 @@ def test_what_a_house_has_written_is_sound(tmp_path: Path, capsys: pytest.Captur
     assert json.loads(capsys.readouterr().out) == {"executions": 1, "facts": 21, "results": 0, "findings": []}
 
 
-def test_a_request_that_never_began_has_no_text_to_look_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_request_that_never_began_has_no_text_to_look_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D65."""
     file, db = tmp_path / "wrong.yaml", str(tmp_path / "own.db")
     file.write_text(HEAD + "workflow: [{step: start, tool: {kind: teleport}}]\n")
@@ -51,9 +49,7 @@ def test_every_result_is_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture
     assert f"result: no result {LARGE}/{gone.name}" in said
 
 
-def test_a_fact_that_is_missing_is_found_with_its_place(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_fact_that_is_missing_is_found_with_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     changed(db, "DELETE FROM log WHERE execution_id = ? AND last_seq = 33", ENDED)
     assert run_audit(ENDED, "json", db) == 1
@@ -89,9 +85,7 @@ def test_a_head_that_says_something_else_is_found(tmp_path: Path, capsys: pytest
     ]
 
 
-def test_a_playbook_that_is_gone_or_another_is_found(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_playbook_that_is_gone_or_another_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     changed(db, "UPDATE playbooks SET text = text || ' '")
     assert run_audit(None, "json", db) == 1

@@ -12,10 +12,7 @@ from tests.unit.cli.invoke import run_check
 
 CLEAN = HEAD + "workflow:\n- {step: start, tool: {kind: noop}}\n"
 WARNING = HEAD + "workflow:\n- {step: start}\n"
-ERROR = (
-    HEAD
-    + "workflow:\n- {step: start, next: {arcs: [{step: valdate}]}}\n- {step: validate, tool: {kind: noop}}\n"
-)
+ERROR = HEAD + "workflow:\n- {step: start, next: {arcs: [{step: valdate}]}}\n- {step: validate, tool: {kind: noop}}\n"
 OLD = HEAD.replace("path: t", "path: t/old") + (
     "workflow:\n- step: start\n  tool:\n  - ask:\n      kind: noop\n      eval:\n"
     "      - {expr: \"{{ outcome.status == 'success' }}\", do: continue}\n"
@@ -67,33 +64,23 @@ def test_warnings_count_only_when_strict(
 
 def test_infos_do_not_count_even_when_strict(file: Path) -> None:
     """D38 is reported as an info."""
-    file.write_text(
-        HEAD + "workflow:\n- {step: start, tool: {kind: http, url: x}, next: {arcs: [{step: end}]}}\n"
-    )
+    file.write_text(HEAD + "workflow:\n- {step: start, tool: {kind: http, url: x}, next: {arcs: [{step: end}]}}\n")
     assert run_check(["t.yaml"], "plain", "canonical", strict=True) == 0
 
 
-def test_an_unprovable_and_an_unsound_net_are_said_in_words(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unprovable_and_an_unsound_net_are_said_in_words(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D41, D78."""
-    file.write_text(
-        HEAD + 'workflow:\n- {step: start, next: {arcs: [{step: "{{ workload.x | default(1) }}"}]}}\n'
-    )
+    file.write_text(HEAD + 'workflow:\n- {step: start, next: {arcs: [{step: "{{ workload.x | default(1) }}"}]}}\n')
     Path("circle.yaml").write_text(HEAD + "workflow:\n- {step: start, next: {arcs: [{step: start}]}}\n")
     assert run_check(["t.yaml"], "plain", "canonical", strict=False) == 0
     assert run_check(["circle.yaml"], "plain", "canonical", strict=False) == 2
-    assert [
-        line for line in capsys.readouterr().out.splitlines() if "; " in line and "error:" not in line
-    ] == [
+    assert [line for line in capsys.readouterr().out.splitlines() if "; " in line and "error:" not in line] == [
         "t.yaml: 1 info; soundness not provable: the target of an arc is a template",
         "circle.yaml: 1 error; not sound: a token can be caught in a cycle",
     ]
 
 
-def test_json_is_one_array_over_all_files_and_nothing_else(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_json_is_one_array_over_all_files_and_nothing_else(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(ERROR)
     Path("w.yaml").write_text(WARNING)
     Path("clean.yaml").write_text(CLEAN)
@@ -159,9 +146,7 @@ def test_a_playbook_of_a_folder_that_is_no_yaml_is_not_passed_over(
     assert "folder/broken.yaml:5:1: error: yaml-syntax" in capsys.readouterr().out
 
 
-def test_an_older_dialect_is_a_problem_unless_it_is_upgraded(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_older_dialect_is_a_problem_unless_it_is_upgraded(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D1, D2."""
     file.write_text(OLD)
     assert run_check(["t.yaml"], "json", "canonical", strict=False) == 2
@@ -183,9 +168,7 @@ def test_what_can_not_be_upgraded_is_shown_where_it_stands_in_the_original(
 
 
 @pytest.mark.parametrize("dialect", ["canonical", "auto"])
-def test_text_that_is_not_utf_8_is_a_problem(
-    dialect: str, file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_text_that_is_not_utf_8_is_a_problem(dialect: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_bytes(b"a: \xff\n")
     assert run_check(["t.yaml"], "json", "auto" if dialect == "auto" else "canonical", strict=False) == 2
     assert [each["code"] for each in json.loads(capsys.readouterr().out)] == ["yaml-encoding"]

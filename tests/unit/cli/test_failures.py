@@ -14,10 +14,7 @@ from tests.playbooks import HEAD
 from tests.unit.cli.executed import AT, CHILD, LEFT, started
 from tests.unit.cli.invoke import run_explain_execution, run_retry, run_run, run_show
 
-WRONG = (
-    HEAD
-    + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}, {step: nobody}]}\n"
-)
+WRONG = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}, {step: nobody}]}\n"
 WHY = (
     'the playbook has 2 problems, the first at 7:24: unknown-step: arc of "start" leads to "nowhere",'
     " which is not a step"
@@ -87,9 +84,7 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
     return db
 
 
-def test_what_never_began_can_not_be_taken_up_and_says_why(
-    refused: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_never_began_can_not_be_taken_up_and_says_why(refused: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_retry("last", refused) == 1
     never = f"{NEVER} --db {refused}"
     assert capsys.readouterr() == ("", f"noetl: {never}\n")
@@ -162,9 +157,7 @@ def test_failures_that_were_tolerated_are_listed_by_their_iterations(
     ]
 
 
-def test_executions_that_iterations_have_called_are_listed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_executions_that_iterations_have_called_are_listed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def fill() -> None:
         async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as runtime:
             await runtime.playbooks.add(CHILD, None)

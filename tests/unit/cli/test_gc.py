@@ -92,9 +92,7 @@ def cellar(tmp_path: Path) -> Cellar:
     return Cellar(tmp_path)
 
 
-def gc(
-    cellar: Cellar, capsys: pytest.CaptureFixture[str], older_than: str = "24h", *, dry_run: bool = False
-) -> Any:
+def gc(cellar: Cellar, capsys: pytest.CaptureFixture[str], older_than: str = "24h", *, dry_run: bool = False) -> Any:
     capsys.readouterr()
     assert run_gc(older_than, "json", str(cellar.path), dry_run=dry_run) == 0
     done = json.loads(capsys.readouterr().out)
@@ -138,18 +136,14 @@ def test_nothing_goes_before_the_grace_is_over(cellar: Cellar, capsys: pytest.Ca
     assert gc(cellar, capsys, "30m") == {young["locator"]["key"]: "orphan"}
 
 
-def test_results_of_executions_that_are_not_on_record_go(
-    cellar: Cellar, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_results_of_executions_that_are_not_on_record_go(cellar: Cellar, capsys: pytest.CaptureFixture[str]) -> None:
     gone, called = cellar.put("gone"), cellar.put("called")
     cellar.record("e", task(called), *ENDED)
     assert gc(cellar, capsys) == {gone["locator"]["key"]: "gone"}
     assert cellar.has(called)
 
 
-def test_the_pages_of_a_list_stay_with_their_index(
-    cellar: Cellar, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_pages_of_a_list_stay_with_their_index(cellar: Cellar, capsys: pytest.CaptureFixture[str]) -> None:
     async def work(disk: LocalStore) -> dict[str, JSON]:
         return await put_pages(disk.results, "e", [{"text": "x" * 900, "id": id} for id in range(3_000)])
 
@@ -172,31 +166,23 @@ def test_when_a_result_can_not_be_read_all_that_it_may_speak_of_stays(
     assert gc(cellar, capsys) == {}
 
 
-def test_what_has_lived_its_time_goes_though_it_is_meant(
-    cellar: Cellar, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_has_lived_its_time_goes_though_it_is_meant(cellar: Cellar, capsys: pytest.CaptureFixture[str]) -> None:
     async def work(disk: LocalStore) -> list[dict[str, JSON]]:
         return [
             await ResultPolicy(ttl=ttl, compression=how).put(disk.results, "e", b'"%d"' % number + BODY)
-            for number, (ttl, how) in enumerate(
-                [("1h", "none"), ("30d", "gzip"), ("1d", "gzip"), (None, "none")]
-            )
+            for number, (ttl, how) in enumerate([("1h", "none"), ("30d", "gzip"), ("1d", "gzip"), (None, "none")])
         ]
 
     short, long, packed, for_ever = cellar.do(work)
     cellar.age(OLD)
-    cellar.record(
-        "e", *(task(ref) for ref in (short, long, packed, for_ever)), *ENDED, age=timedelta(minutes=5)
-    )
+    cellar.record("e", *(task(ref) for ref in (short, long, packed, for_ever)), *ENDED, age=timedelta(minutes=5))
     assert gc(cellar, capsys, "90d") == {
         short["locator"]["key"]: "expired",
         packed["locator"]["key"]: "expired",
     }
 
 
-def test_one_who_says_nothing_of_its_time_keeps_it_for_ever(
-    cellar: Cellar, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_who_says_nothing_of_its_time_keeps_it_for_ever(cellar: Cellar, capsys: pytest.CaptureFixture[str]) -> None:
     ref = cellar.put("e")
     mortal = {**ref, "meta": {**ref["meta"], "ttl": "1h"}}
     cellar.record("e", task(mortal), task(ref), task(mortal), *ENDED)

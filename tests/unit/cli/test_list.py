@@ -95,9 +95,7 @@ def test_an_execution_that_went_well_is_listed_with_its_output(
     assert document["output"]["ref"]["type"] == "blob"
 
 
-def test_a_log_that_is_damaged_does_not_hide_the_others(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_is_damaged_does_not_hide_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     changed(db, "DELETE FROM log WHERE execution_id = ? AND first_seq = 1", ENDED)
     assert run_list("json", db) == 0
@@ -108,9 +106,7 @@ def test_a_log_that_is_damaged_does_not_hide_the_others(
     ]
 
 
-def test_executions_that_another_has_called_say_which_one(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_executions_that_another_has_called_say_which_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = calling_file(tmp_path)
     assert run_list("plain", db) == 0
     titles, *rows = capsys.readouterr().out.splitlines()
@@ -126,9 +122,7 @@ def test_executions_that_another_has_called_say_which_one(
     }
 
 
-def test_an_execution_that_a_process_has_is_running(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_execution_that_a_process_has_is_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     async def look() -> None:
         async with open_embedded(tmp_path / "own.db", clock=FakeClock(AT), slots=1) as runtime:
             await parked(runtime, LEFT)

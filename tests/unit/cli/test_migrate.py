@@ -85,9 +85,7 @@ def test_exact_and_annotate_are_passed_on(capsys: pytest.CaptureFixture[str]) ->
     assert "# migrate: " in capsys.readouterr().out
 
 
-def test_what_is_refused_is_shown_as_by_check_and_exits_with_2(
-    file: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_refused_is_shown_as_by_check_and_exits_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """D61, D79."""
     file.write_text(HEAD + "workflow:\n- step: start\n  sink: x\n  tool: {kind: noop}\n")
     assert migrated(write=True) == 2

@@ -35,16 +35,12 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> str:
     return large_file(tmp_path_factory.mktemp("outputs"))
 
 
-def test_what_a_playbook_gave_back_is_json(
-    tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]
-) -> None:
+def test_what_a_playbook_gave_back_is_json(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
     assert run_output(CALLING, None, calling_file(tmp_path), raw=False) == 0
     assert capsysbinary.readouterr().out == b'{\n  "text": "hello, you"\n}\n'
 
 
-def test_a_failure_is_told_beside_and_its_data_is_given(
-    mixed: str, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failure_is_told_beside_and_its_data_is_given(mixed: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert run_output(ENDED, None, mixed, raw=False) == 1
     said = capfd.readouterr()
     assert (json.loads(said.out), said.err) == (
@@ -116,9 +112,7 @@ def test_where_there_is_no_output_it_is_said_why(
     assert re.search(why, capsys.readouterr().err)
 
 
-def test_a_result_that_is_damaged_or_gone_is_not_given(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_result_that_is_damaged_or_gone_is_not_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = large_file(tmp_path)
     stored = sorted((tmp_path / "large.db-results" / LARGE).iterdir())
     for file in stored:

@@ -79,9 +79,7 @@ def test_the_caret_stands_under_the_column_however_long_the_line_is(
 def test_a_tally_counts_by_severity() -> None:
     warning = PROBLEM._replace(severity="warning")
     info = PROBLEM._replace(severity="info")
-    assert "".join(piece.text for piece in tally([PROBLEM, warning, info, warning])) == (
-        "1 error, 2 warnings, 1 info"
-    )
+    assert "".join(piece.text for piece in tally([PROBLEM, warning, info, warning])) == ("1 error, 2 warnings, 1 info")
     assert tally([]) == [Styled("no problems", "good")]
 
 

@@ -127,9 +127,7 @@ def test_retries_say_which_attempt_comes_when_and_why() -> None:
     watched = WatchedExecution()
     watched.see(scheduled("a#1"))
     until = AT + timedelta(seconds=2.5)
-    assert watched.see(retried("a#1", attempt=1, until=until)) == [
-        "↻ a  attempt 2 in 1.50 s: http: 503 from far away"
-    ]
+    assert watched.see(retried("a#1", attempt=1, until=until)) == ["↻ a  attempt 2 in 1.50 s: http: 503 from far away"]
     assert watched.see(retried("a#1", attempt=2)) == ["↻ a  attempt 3: http: 503 from far away"]
     done = TaskDone(frame="a#1", call=3, task="ask", directive="continue", next=-1, attempt=3)
     assert (watched.see(done), watched.progress.rows[ROOT, "a#1"].note) == ([], "")
@@ -144,10 +142,7 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
     row.total = 10_000
     watched.progress.sample()
     watched.see(*(IterationDone(run="a#1", index=index) for index in range(2_499)))
-    assert (
-        watched.see(IterationFailed(run="a#1", index=2_499, error=NOT_YET), retried("a#1[9]", attempt=1))
-        == []
-    )
+    assert watched.see(IterationFailed(run="a#1", index=2_499, error=NOT_YET), retried("a#1[9]", attempt=1)) == []
     watched.clock.advance(2)
     watched.progress.sample()
     assert loop_text(row) == "2,500/10,000 iterations, 1,250/s, 1 failed, 1 retried"
@@ -189,17 +184,13 @@ def test_waits_say_for_what_and_how_to_make_it_come() -> None:
     watched = WatchedExecution()
     watched.see(scheduled("a#1"), scheduled("b#1"), scheduled("c#1"))
     signal = FrameParked(frame="a#1", call=1, until=ForSignal(name="approved"))
-    assert watched.see(signal) == [
-        '… a  waits for the signal "approved": noetl signal 01a1df73-f57c-7914 approved'
-    ]
+    assert watched.see(signal) == ['… a  waits for the signal "approved": noetl signal 01a1df73-f57c-7914 approved']
     assert watched.see(FrameResumed(frame="a#1")) == []
     assert watched.progress.rows[ROOT, "a#1"].waits == ""
     signal = FrameParked(frame="a#1", call=2, until=ForSignal(name="x; rm *"))
     assert watched.see(signal)[0].endswith("noetl signal 01a1df73-f57c-7914 'x; rm *'")
     child = ForChild(execution_id=CHILD, path="other.yaml")
-    assert watched.see(FrameParked(frame="b#1", call=1, until=child)) == [
-        "… b  runs other.yaml (5f0c1df7-57c7-5914)"
-    ]
+    assert watched.see(FrameParked(frame="b#1", call=1, until=child)) == ["… b  runs other.yaml (5f0c1df7-57c7-5914)"]
     (line,) = watched.see(FrameParked(frame="c#1", call=1, until=ForTime(at=AT)))
     assert line.startswith("… c  waits until 2026-01-0")
 

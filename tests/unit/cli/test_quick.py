@@ -22,9 +22,7 @@ from noetl.cli.choices import CheckOptions, RunOptions
         ("check --format rich --format json a", CheckOptions(["a"], "json", "canonical", False)),
     ],
 )
-def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(
-    line: str, check: CheckOptions
-) -> None:
+def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(line: str, check: CheckOptions) -> None:
     assert quick.parse(line.split()) == check
     group = typer.main.get_command(app)
     assert isinstance(group, TyperGroup)

@@ -49,9 +49,7 @@ OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]")
         ("cancelled", True, "cancelled"),
     ],
 )
-def test_what_nobody_runs_and_has_not_ended_is_interrupted(
-    status: Status, alive: bool, standing: Standing
-) -> None:
+def test_what_nobody_runs_and_has_not_ended_is_interrupted(status: Status, alive: bool, standing: Standing) -> None:
     info = ExecutionInfo("e", "p", "d", status, 3, AT, AT, None, 7, alive)
     assert info.standing == standing
 

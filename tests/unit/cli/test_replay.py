@@ -31,9 +31,7 @@ def keep(db: str, seq: int, *, schema: str = SCHEMA, word: str = "hi") -> None:
     asyncio.run(work())
 
 
-def test_a_log_that_says_what_is_shown_is_identical(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_says_what_is_shown_is_identical(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     assert run_replay(ENDED, "plain", db) == 0
     assert capsys.readouterr().out == f"{ENDED}: 33 facts, identical\n"
@@ -58,24 +56,18 @@ def test_a_snapshot_that_is_not_what_the_log_says_is_told_path_by_path(
     }
 
 
-def test_a_snapshot_of_another_shape_is_not_looked_at(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_snapshot_of_another_shape_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     keep(db, 20, schema="older", word="another")
     assert run_replay(ENDED, "plain", db) == 0
     assert capsys.readouterr().out == f"{ENDED}: 33 facts, identical\n"
 
 
-def test_a_snapshot_that_can_not_be_read_is_a_difference(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_snapshot_that_can_not_be_read_is_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     changed(db, "INSERT INTO snapshots VALUES (?, ?, ?, ?)", ENDED, 20, SCHEMA, b"{")
     assert run_replay(ENDED, "plain", db) == 1
-    assert (
-        capsys.readouterr().out.splitlines()[0] == f"{ENDED}: 33 facts, 1 difference, with the snapshot at 20"
-    )
+    assert capsys.readouterr().out.splitlines()[0] == f"{ENDED}: 33 facts, 1 difference, with the snapshot at 20"
 
 
 def test_a_head_that_says_something_else_than_the_log_is_told(

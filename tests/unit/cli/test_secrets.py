@@ -16,9 +16,7 @@ def db(tmp_path: Path) -> str:
     return str(tmp_path / "noetl.db")
 
 
-def test_a_value_on_the_command_line_is_taken_with_a_warning(
-    db: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_value_on_the_command_line_is_taken_with_a_warning(db: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_set("pg", "hunter22", db, "plain") == 0
     said = capsys.readouterr()
     assert said.out == "pg: version 1 is stored\n"

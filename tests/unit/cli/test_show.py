@@ -132,9 +132,7 @@ def test_an_execution_that_was_called_stands_below_the_step_that_called_it(
     ]
 
 
-def test_an_output_that_is_stored_is_not_fetched_but_named(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_output_that_is_stored_is_not_fetched_but_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = large_file(tmp_path)
     assert run_show("last", "plain", db) == 0
     assert shown(capsys)[-2:] == ["output", f"  it is large: noetl output 0199b3c2-0001-7000 --db {db}"]
@@ -154,9 +152,7 @@ def test_one_that_runs_says_where(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert headline.endswith(f", in process {os.getpid()}")
 
 
-def test_a_log_that_can_not_be_folded_is_damaged_and_no_bug(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_log_that_can_not_be_folded_is_damaged_and_no_bug(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
     changed(db, "DELETE FROM log WHERE execution_id = ? AND first_seq = 1", ENDED)
     assert run_show(ENDED, "plain", db) == 3

@@ -73,6 +73,4 @@ def test_a_fact_that_is_not_there_is_refused_with_those_that_are(
     mixed: str, at: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_state(ENDED, at, "plain", mixed) == 2
-    assert re.search(
-        f"--at {at}: there is no such fact: the log of {ENDED} has 1 to 33", capsys.readouterr().err
-    )
+    assert re.search(f"--at {at}: there is no such fact: the log of {ENDED} has 1 to 33", capsys.readouterr().err)

@@ -115,10 +115,7 @@ def test_every_command_that_is_named_goes_to_the_server_that_was_asked() -> None
     error = {"kind": "http", "message": "HTTP 404", "step": "a", "run": "a#1"}
     steps = [{**STEP, "id": f"a#{number}"} for number in range(1, 1_001)]
     assert f"… 960 more: noetl show {name}" in [line.strip() for line in summarized(*there, steps=steps)]
-    assert (
-        summarized(*there, output=output(list(range(100))))[-1]
-        == f"  … 80 more lines, see noetl output {name}"
-    )
+    assert summarized(*there, output=output(list(range(100))))[-1] == f"  … 80 more lines, see noetl output {name}"
     assert summarized(*there, status="paused")[-1] == f"continue with: noetl resume {name}"
     assert summarized(*there, status="running")[-1] == f"noetl show {name} shows more"
     last = summarized(*there, status="error", error=error, steps=[STEP])[-1]

@@ -27,9 +27,7 @@ def test_the_list_is_an_array_for_programs(capsys: pytest.CaptureFixture[str]) -
 def test_one_kind_is_told_with_fields_knobs_notes_and_an_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_tools("shell", "plain") == 0
     text = capsys.readouterr().out
-    assert text.startswith(
-        "shell\n\nRuns a program. An exit code other than 0 is an error.\n\n`output.data` is"
-    )
+    assert text.startswith("shell\n\nRuns a program. An exit code other than 0 is an error.\n\n`output.data` is")
     assert "\nFields\n  argv  a list of texts or a template\n      program and arguments;" in text
     assert "  parse  one of `json`, `text` or a template, `text` by default\n" in text
     assert "\nKnobs under `spec`\n  memory_mb  a whole number of at least 1 or a template\n" in text

@@ -16,9 +16,7 @@ from noetl.testing import FakeClock
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def made(
-    name: str = "ci", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None
-) -> tuple[str, str]:
+def made(name: str = "ci", scopes: Iterable[str] = ("read",), expires_at: datetime | None = None) -> tuple[str, str]:
     token, text = new_token(name, scopes, expires_at, FakeClock(NOW), os.urandom)
     return token.id, text
 
@@ -69,9 +67,7 @@ def test_whatever_text_comes_has_a_digest() -> None:
         ("ci", ["read"], -1.0, "bad-expiry"),
     ],
 )
-def test_what_can_be_no_token_is_refused(
-    name: str, scopes: list[str], lasts_s: float | None, code: str
-) -> None:
+def test_what_can_be_no_token_is_refused(name: str, scopes: list[str], lasts_s: float | None, code: str) -> None:
     expires_at = None if lasts_s is None else NOW + timedelta(seconds=lasts_s)
     with pytest.raises(Rejected) as caught:
         made(name, scopes, expires_at)

@@ -34,9 +34,7 @@ def test_the_longest_way_decides_the_layer_and_the_last_box_is_at_the_bottom() -
 
 def test_boxes_and_labels_do_not_overlap() -> None:
     label = Size(150, 16)
-    wires = [RoutedLine(0, to, label) for to in range(1, 7)] + [
-        RoutedLine(start, 7, label) for start in range(1, 7)
-    ]
+    wires = [RoutedLine(0, to, label) for to in range(1, 7)] + [RoutedLine(start, 7, label) for start in range(1, 7)]
     grid = lay_out([BOX] * 8, wires)
     assert overlaps(grid) == []
     assert all(top <= bottom for top, bottom in grid.heights)

@@ -67,9 +67,7 @@ def test_failure_lines_look_different_and_guards_are_short_with_all_of_it_in_the
             ),
         )
     )
-    paths = [
-        each for each in ElementTree.fromstring(picture).iter(f"{SVG}path") if "marker-end" in each.attrib
-    ]
+    paths = [each for each in ElementTree.fromstring(picture).iter(f"{SVG}path") if "marker-end" in each.attrib]
     assert [(each.attrib["class"], each.attrib["marker-end"]) for each in paths] == [
         ("line", "url(#tip)"),
         ("line", "url(#tip)"),

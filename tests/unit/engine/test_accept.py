@@ -29,14 +29,10 @@ def player(body: str = TWO_TASKS) -> Player:
 
 
 def done(call: int, *, following: int = 1) -> TaskDone:
-    return TaskDone(
-        frame="start#1", call=call, task="one", directive="continue", next=following, output=Output()
-    )
+    return TaskDone(frame="start#1", call=call, task="one", directive="continue", next=following, output=Output())
 
 
-def report(
-    call: int, *, epoch: tuple[int, int] = (1, 1), parked: Until | None = None, following: int = 1
-) -> Report:
+def report(call: int, *, epoch: tuple[int, int] = (1, 1), parked: Until | None = None, following: int = 1) -> Report:
     until = None if parked is None else FrameParked(frame="start#1", call=call, until=parked)
     made = () if parked else (done(call, following=following),)
     return Report(frame="start#1", position=call - 1, facts=made, parked=until, epoch=epoch)
@@ -145,8 +141,7 @@ def test_a_wake_for_an_earlier_call_is_on_record() -> None:
 
 def test_nobody_but_its_block_wakes_a_frame_that_has_called_one() -> None:
     made = player(
-        "workflow:\n- step: start\n  tool: {kind: workbook, block: b}\n"
-        "workbook:\n  b: {tool: {kind: http, url: x}}\n"
+        "workflow:\n- step: start\n  tool: {kind: workbook, block: b}\nworkbook:\n  b: {tool: {kind: http, url: x}}\n"
     )
     with pytest.raises(Recorded):
         accept(made.program, made.state, Wake(frame="start#1", output=Output()), START)
@@ -197,9 +192,7 @@ def children(parent: Player) -> list[tuple[str, int, str]]:
     ]
 
 
-@pytest.mark.parametrize(
-    "scenario", [WENT_ON, AGAIN, RETRIED], ids=["went on", "called again", "was retried"]
-)
+@pytest.mark.parametrize("scenario", [WENT_ON, AGAIN, RETRIED], ids=["went on", "called again", "was retried"])
 def test_a_child_that_ends_once_more_changes_nothing_for_a_parent_that_lives_d58(scenario: str) -> None:
     parent = played(scenario, kinds())
     before = parent.state.seq

@@ -18,9 +18,7 @@ def wait(**input: JSON) -> Until:
 
 
 def test_a_block_is_called_with_its_input_d59() -> None:
-    assert waits_for("workbook", {"block": "b"}, {"n": 1}, "e/start#1/1", AT) == ForBlock(
-        block="b", input={"n": 1}
-    )
+    assert waits_for("workbook", {"block": "b"}, {"n": 1}, "e/start#1/1", AT) == ForBlock(block="b", input={"n": 1})
 
 
 def test_a_child_has_an_id_of_its_call_d58() -> None:
@@ -72,9 +70,7 @@ def test_a_wait_for_a_signal_has_its_name_d83() -> None:
         ),
     ],
 )
-def test_what_can_not_be_waited_for_is_told_with_its_field(
-    written: dict[str, JSON], told: tuple[str, str]
-) -> None:
+def test_what_can_not_be_waited_for_is_told_with_its_field(written: dict[str, JSON], told: tuple[str, str]) -> None:
     with pytest.raises(BadField) as bad:
         wait(**written)
     assert (bad.value.field, str(bad.value)) == told

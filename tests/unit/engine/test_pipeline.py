@@ -352,9 +352,7 @@ def test_a_block_is_called_by_parking_and_its_answer_is_taken_like_any_output_d5
     assert found.program is not None
     program = found.program._replace(digest="digest")
     ready = Work(program.steps["start"].pipeline, Frame(id="start#1"), PLACE)
-    assert parked(ready) == FrameParked(
-        frame="start#1", call=1, until=ForBlock(block="twice", input={"n": 3})
-    )
+    assert parked(ready) == FrameParked(frame="start#1", call=1, until=ForBlock(block="twice", input={"n": 3}))
     ready.frame.answer = Output(data=6)
     move = next_move(ready, AT)
     assert isinstance(move, Answered)

@@ -86,9 +86,7 @@ def values(picked: dict[str, JSON] | None) -> list[JSON]:
         ("[output.data.total, ctx.x, output.data.total]", [{"is": 5_000}]),
     ],
 )
-def test_the_worker_evaluates_the_largest_parts_that_read_the_data_d52(
-    expression: str, parts: list[JSON]
-) -> None:
+def test_the_worker_evaluates_the_largest_parts_that_read_the_data_d52(expression: str, parts: list[JSON]) -> None:
     ready = reading(expression)
     ready = ready._replace(place=ready.place._replace(workload={"n": 1}))
     assert values(pick(ready, Output(data=DATA))) == parts
@@ -137,11 +135,7 @@ def test_routing_is_the_same_whether_data_is_inline_or_stored_d52(place: str, ex
     text = f"{{{{ {expression} }}}}"
     arc = "{step: end}"
     if place != "set":
-        arc = (
-            f'{{step: end, when: "{text}"}}'
-            if place == "when"
-            else f'{{step: end, set: {{ctx.v: "{text}"}}}}'
-        )
+        arc = f'{{step: end, when: "{text}"}}' if place == "when" else f'{{step: end, set: {{ctx.v: "{text}"}}}}'
     program = program_of(f"""\
         workload: {{glue: "/", far: 9999}}
         workflow:
@@ -174,9 +168,7 @@ def second(program: Program, output: Output, inline_max: int) -> facts.NextEvalu
 
 
 def test_a_part_is_picked_once_however_often_it_stands_there_d52() -> None:
-    ready = reading(
-        "output.data.total", "output.data['total']  ", "(output.data.total)", "output.data.total + 1"
-    )
+    ready = reading("output.data.total", "output.data['total']  ", "(output.data.total)", "output.data.total + 1")
     assert len(values(pick(ready, Output(data=DATA)))) == 3
 
 
@@ -326,9 +318,7 @@ def test_routing_says_what_it_can_not_read_d52() -> None:
 
 
 def test_what_is_too_large_and_not_asked_for_does_no_harm_d52() -> None:
-    program = program_of(
-        ROUTED.replace("output.data.total > 3", "ctx.last == 1 and output.data.rows == ctx.rows")
-    )
+    program = program_of(ROUTED.replace("output.data.total > 3", "ctx.last == 1 and output.data.rows == ctx.rows"))
     decided = routed(program, Output(data=DATA, ref=REF))
     assert isinstance(decided, facts.NextEvaluated)
     assert (decided.error, decided.asked, decided.ended) == (None, ((0, False), (1, True)), 1)

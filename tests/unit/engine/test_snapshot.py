@@ -43,9 +43,7 @@ def test_a_state_comes_back_as_it_was() -> None:
         id="b#1",
         step="b",
         frames={0: Frame(id="b#1[0]", block=Run(id="b#1[0]/c#1", step="c", frames={None: Frame(id="f")}))},
-        loop=LoopState(
-            count=2, width=1, parallel=False, results={0: [1]}, lost={1: Frame(id="b#1[1]", prev=[1])}
-        ),
+        loop=LoopState(count=2, width=1, parallel=False, results={0: [1]}, lost={1: Frame(id="b#1[1]", prev=[1])}),
     )
     assert thaw(freeze(state)) == state
 

@@ -18,9 +18,7 @@ def test_a_value_up_to_the_limit_fits_d55(value: JSON) -> None:
     assert misfit("ctx.a", value) is None
 
 
-@pytest.mark.parametrize(
-    "value", ["x" * (VALUE_BYTES_MAX - 1), "\x01" * 11_000, ["x" * (VALUE_BYTES_MAX - 3)]]
-)
+@pytest.mark.parametrize("value", ["x" * (VALUE_BYTES_MAX - 1), "\x01" * 11_000, ["x" * (VALUE_BYTES_MAX - 3)]])
 def test_a_value_over_the_limit_does_not_d55(value: JSON) -> None:
     message = '"ctx.a" is over 65,536 bytes: keep a reference instead'
     assert misfit("ctx.a", value) == Failure(kind="payload-too-large", message=message)
@@ -37,9 +35,7 @@ def test_all_of_ctx_has_a_limit_too_d55() -> None:
 
 def test_names_that_end_in_ref_take_a_ref_and_no_others_do_d54() -> None:
     assert misfit("ctx.rows_ref", REF) is None
-    assert misfit("ctx.rows_ref", [1]) == Failure(
-        kind="reference", message='"ctx.rows_ref" takes a Ref, by its name'
-    )
+    assert misfit("ctx.rows_ref", [1]) == Failure(kind="reference", message='"ctx.rows_ref" takes a Ref, by its name')
     assert misfit("step.rows", REF) == Failure(
         kind="reference", message='a Ref needs a name that ends in _ref, not "step.rows"'
     )

@@ -86,9 +86,7 @@ def test_too_many_lines_lose_the_oldest_and_too_large_ones_are_dropped() -> None
                     tells.publish(FeedEvent("e", line=line(number)))
                 tells.publish(FeedEvent("e", 1))
                 heard = await events_until(news, 1)
-                assert [each.line for each in heard[:-1]] == [
-                    line(number) for number in range(5, LINES_MAX + 5)
-                ]
+                assert [each.line for each in heard[:-1]] == [line(number) for number in range(5, LINES_MAX + 5)]
                 tells.publish(FeedEvent("e", 2, line={**line(1), "words": "x" * 2_000_000}))
                 tells.publish(FeedEvent("e", line=line(2)))
                 assert await events_until(news, 2) == [FeedEvent("e", line=line(2)), FeedEvent("e", 2)]
@@ -119,9 +117,7 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it() -
             asked: list[str] = []
 
             class Counted(MemoryTransport):
-                async def subscribe(
-                    self, subject: str, handler: Handler, *, group: str = ""
-                ) -> MemorySubscription:
+                async def subscribe(self, subject: str, handler: Handler, *, group: str = "") -> MemorySubscription:
                     asked.append(subject)
                     return await super().subscribe(subject, handler, group=group)
 
@@ -129,9 +125,7 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it() -
             tells, hears = LinkFeed(here), LinkFeed(counted)
             news, words = f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}", f"{LINES_SUBJECT}.e"
             async with AsyncExitStack() as all_who_wait:
-                waits = [
-                    await all_who_wait.enter_async_context(hears.subscribe(id)) for id in ("e", NEAR, "e")
-                ]
+                waits = [await all_who_wait.enter_async_context(hears.subscribe(id)) for id in ("e", NEAR, "e")]
                 async with hears.subscribe(NEAR):
                     pass
                 assert asked == [words, news, f"{LINES_SUBJECT}.{NEAR}"]

@@ -126,9 +126,7 @@ def test_what_is_too_large_for_the_link_is_refused_in_words() -> None:
         async with served(connector(), {"one": ONE}) as (_, connection, playbooks):
             link = link_of(connection)
             with pytest.raises(Rejected, match="payload-too-large") as told:
-                await link.start(
-                    "e", playbooks.digests["one"], Start(workload={"text": "a" * (BODY_BYTES_MAX + 1)})
-                )
+                await link.start("e", playbooks.digests["one"], Start(workload={"text": "a" * (BODY_BYTES_MAX + 1)}))
             assert told.value.code == "payload-too-large"
             with pytest.raises(NotFound):
                 await link.command("e", Cancel())
@@ -225,9 +223,7 @@ def test_answers_of_another_version_and_no_answers_at_all_are_unavailable() -> N
         try:
             while bodies:
                 with pytest.raises(Unavailable):
-                    await LinkRequests(connection).owner(
-                        "e", BeginRequest("e", "start#1", "w"), DECODERS.grant
-                    )
+                    await LinkRequests(connection).owner("e", BeginRequest("e", "start#1", "w"), DECODERS.grant)
         finally:
             await connection.close()
 

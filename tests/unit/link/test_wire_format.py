@@ -28,9 +28,7 @@ from noetl.link.messages import (
 from noetl.link.secret_channel import LinkKey
 from noetl.output import Output
 
-FACT = TaskDone(
-    frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 2**70})
-)
+FACT = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 2**70}))
 CREDENTIAL = CredentialRequest("e", "a#1", (3, 4), "w", "api", b"n" * 16, b"p", True)
 REQUESTS: list[tuple[LinkRequest, bytes]] = [
     (
@@ -54,8 +52,7 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
     ),
     (
         encode_command("e", Cancel(reason="r")),
-        b'{"v":1,"ask":"commanded","body":{"execution_id":"e","kind":"Cancel",'
-        b'"command":{"reason":"r","by":null}}}',
+        b'{"v":1,"ask":"commanded","body":{"execution_id":"e","kind":"Cancel","command":{"reason":"r","by":null}}}',
     ),
     (
         IterationsRequest("e", "a#1", (0, 3, 1)),

@@ -105,9 +105,7 @@ def test_a_token_waits_where_no_guard_lets_it_in() -> None:
         "admit when ctx.open",
         "else wait",
     ]
-    assert describe.admission(
-        (Guard(when="{{ a }}", allow=False, at=()), Guard(when=None, allow=True, at=()))
-    ) == [
+    assert describe.admission((Guard(when="{{ a }}", allow=False, at=()), Guard(when=None, allow=True, at=()))) == [
         "wait when a",
         "else admit",
     ]
@@ -125,9 +123,7 @@ def test_a_loop_says_over_what_and_how() -> None:
         reduce={"ctx.t": "sum"},
         at=(),
     )
-    assert [
-        describe.loop(each) for each in (Loop(items="{{ a }}", iterator="b", at=()), parallel, folded)
-    ] == [
+    assert [describe.loop(each) for each in (Loop(items="{{ a }}", iterator="b", at=()), parallel, folded)] == [
         "for each b in a, sequential",
         "for each x in workload.xs, parallel, 10 at a time",
         "for each n in [1, 2], parallel, 3 at a time, local, ctx.t by sum",

@@ -54,9 +54,7 @@ def sources(picks: tuple[ProjectedValue, ...]) -> list[tuple[list[str], bool]]:
         ("next: {arcs: [{step: '{{ output.data.c }}', to: [end]}]}", [(["output.data.c"], False)]),
     ],
 )
-def test_what_set_and_arcs_read_of_the_data_is_known_d52(
-    rest: str, picks: list[tuple[list[str], bool]]
-) -> None:
+def test_what_set_and_arcs_read_of_the_data_is_known_d52(rest: str, picks: list[tuple[list[str], bool]]) -> None:
     assert sources(step(f"tool: {{kind: http, url: x}}\n{rest}\n").picks) == picks
 
 
@@ -183,7 +181,5 @@ def test_a_step_reaches_itself_only_by_a_way_back_d36() -> None:
         - {step: b, tool: {kind: noop, set: {ctx.n: false}}, next: {arcs: [{step: a}]}}
         """
     found = program(dedent(body))
-    reached = {
-        name: {each for each, bit in found.bits.items() if mask & bit} for name, mask in found.reach.items()
-    }
+    reached = {name: {each for each, bit in found.bits.items() if mask & bit} for name, mask in found.reach.items()}
     assert reached == {"start": {"a", "b"}, "a": {"a", "b"}, "b": {"a", "b"}}

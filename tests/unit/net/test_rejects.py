@@ -84,9 +84,7 @@ EXPECTED = {
 def test_a_rule_of_the_seeds_is_told_at_its_place(name: str) -> None:
     found = check((REJECTS / f"{name}.yaml").read_bytes(), kinds(), name)
     told = [
-        (each.severity, each.code, each.at.line, each.at.column)
-        for each in found.problems
-        if each.severity != "info"
+        (each.severity, each.code, each.at.line, each.at.column) for each in found.problems if each.severity != "info"
     ]
     assert told == [EXPECTED[name]]
 

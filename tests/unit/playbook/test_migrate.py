@@ -193,9 +193,7 @@ def test_reserved_words_are_refused_all_at_once_with_advice_d61() -> None:
 def test_vars_at_the_root_is_refused_with_advice_d3() -> None:
     (problem,) = refused(body("vars: {a: 1}\nworkflow: []\n"))
     assert (problem.code, problem.at.line, problem.at.column) == ("old-dialect", 4, 1)
-    assert (
-        problem.fix == "move constant values to `workload`, and write values that change to `ctx` with `set`"
-    )
+    assert problem.fix == "move constant values to `workload`, and write values that change to `ctx` with `set`"
 
 
 def test_mixed_dialects_are_refused_and_both_places_named_d1() -> None:
@@ -241,9 +239,7 @@ def test_v2_rules_beside_v10_rules_are_mixed_d1() -> None:
         ("when: '{{ true }}'\nspec: {policy: 5}", (6, 5)),
     ],
 )
-def test_constructs_without_a_canonical_form_are_rejected_with_positions(
-    lines: str, place: tuple[int, int]
-) -> None:
+def test_constructs_without_a_canonical_form_are_rejected_with_positions(lines: str, place: tuple[int, int]) -> None:
     assert told(step(lines)) == [("old-dialect", *place)]
 
 

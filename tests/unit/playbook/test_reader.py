@@ -134,18 +134,14 @@ def test_kinds_with_free_input_keep_their_fields_beside_kind_d9() -> None:
 def test_the_required_fields_of_a_tool_are_checked() -> None:
     assert problem_places(reading(task("kind: http")).problems) == [("missing-key", 7, 7)]
     assert problem_places(reading(task("kind: postgres")).problems) == [("missing-key", 7, 7)]
-    assert problem_places(reading(task("kind: shell\nsh: ls\nargv: [ls]")).problems) == [
-        ("misplaced-key", 8, 7)
-    ]
+    assert problem_places(reading(task("kind: shell\nsh: ls\nargv: [ls]")).problems) == [("misplaced-key", 8, 7)]
     assert problem_places(reading(task("kind: http\nurl: [x]")).problems) == [("wrong-type", 8, 7)]
 
 
 def test_any_field_of_a_tool_may_be_a_template() -> None:
     body = "kind: http\nurl: '{{ x }}'\nmethod: '{{ m }}'\nparams: '{{ p }}'\nspec: {timeout: 3}"
     assert reading(task(body)).problems == []
-    assert problem_places(reading(task("kind: http\nurl: x\nparams: text")).problems) == [
-        ("wrong-type", 9, 15)
-    ]
+    assert problem_places(reading(task("kind: http\nurl: x\nparams: text")).problems) == [("wrong-type", 9, 15)]
 
 
 def test_set_is_allowed_on_steps_tasks_arcs_and_in_then_and_nowhere_else_under_spec_d10() -> None:
@@ -204,16 +200,12 @@ def test_a_rule_is_read_whole() -> None:
     assert policy is not None
     at = ("workflow", 0, "tool", 0, "spec", "policy", "rules", 0)
     assert policy.rules == (
-        Rule(
-            when="{{ a }}", do="retry", attempts=3, backoff="linear", delay=1, max_delay=9, jitter=0.2, at=at
-        ),
+        Rule(when="{{ a }}", do="retry", attempts=3, backoff="linear", delay=1, max_delay=9, jitter=0.2, at=at),
     )
 
 
 def test_keys_beside_the_wrong_directive_have_no_effect_and_say_so() -> None:
-    found = reading(
-        task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: fail, to: x, delay: 1}}}]}}")
-    )
+    found = reading(task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: fail, to: x, delay: 1}}}]}}"))
     assert problem_places(found.problems) == [("no-effect", 8, 63), ("no-effect", 8, 56)]
 
 
@@ -225,9 +217,7 @@ def test_else_is_the_last_rule_and_never_contains_skip_d26() -> None:
     assert [each.code for each in alone.problems] == ["else-skip"]
 
 
-@pytest.mark.parametrize(
-    "target", ["x", "ctx", "workload.a", "output.x", "keychain.k", "ctx.a b", "ctx..a", "event.x"]
-)
+@pytest.mark.parametrize("target", ["x", "ctx", "workload.a", "output.x", "keychain.k", "ctx.a b", "ctx..a", "event.x"])
 def test_set_targets_are_ctx_step_and_iter_d29(target: str) -> None:
     found = reading(f"workflow:\n- step: start\n  next: {{arcs: []}}\n  set:\n    {target}: 1\n")
     assert problem_places(found.problems) == [("bad-set-target", 8, 5)]
@@ -258,18 +248,14 @@ def test_loop_policy_is_the_same_as_loop_spec_and_must_not_differ_d64() -> None:
     body = "workflow:\n- step: start\n  loop: {{in: [1], iterator: x, spec: {{mode: {0}, policy: {{mode: {1}}}}}}}\n  next: {{arcs: []}}\n"
     same = reading(body.format("parallel", "parallel"))
     assert same.problems == []
-    assert problem_places(reading(body.format("parallel", "sequential")).problems) == [
-        ("conflicting-values", 6, 64)
-    ]
+    assert problem_places(reading(body.format("parallel", "sequential")).problems) == [("conflicting-values", 6, 64)]
 
 
 def test_tolerate_is_a_number_or_a_percentage_of_best_effort_d87() -> None:
     body = "workflow:\n- step: start\n  spec: {{policy: {{failure: {{{0}}}}}}}\n  next: {{arcs: []}}\n"
     assert reading(body.format("mode: best_effort, tolerate: 25%")).problems == []
     assert reading(body.format("mode: best_effort, tolerate: 5")).problems == []
-    assert problem_places(reading(body.format("mode: best_effort, tolerate: many")).problems) == [
-        ("bad-value", 6, 58)
-    ]
+    assert problem_places(reading(body.format("mode: best_effort, tolerate: many")).problems) == [("bad-value", 6, 58)]
     assert problem_places(reading(body.format("tolerate: 5")).problems) == [("misplaced-key", 6, 29)]
 
 
@@ -294,9 +280,7 @@ def test_admission_arcs_and_joins_are_read() -> None:
 
 def test_next_without_spec_and_tasks_with_desc_are_fine_d89() -> None:
     assert (
-        reading(
-            "workflow:\n- step: start\n  tool: {kind: noop, desc: d}\n  next: {arcs: [{step: end}]}\n"
-        ).problems
+        reading("workflow:\n- step: start\n  tool: {kind: noop, desc: d}\n  next: {arcs: [{step: end}]}\n").problems
         == []
     )
 

@@ -16,7 +16,4 @@ def test_sql_fields_are_found_at_any_depth() -> None:
 
 
 def test_sql_is_called_so() -> None:
-    assert (
-        describe(kinds()["sqlite"].fields.keys["query"].shape)
-        == "SQL, with every `{{ }}` bound as a parameter"
-    )
+    assert describe(kinds()["sqlite"].fields.keys["query"].shape) == "SQL, with every `{{ }}` bound as a parameter"

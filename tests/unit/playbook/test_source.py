@@ -67,8 +67,7 @@ def test_all_problems_up_to_a_fatal_one_are_reported_at_once() -> None:
 
 
 BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
-    f"{name}: &{name} [{','.join(['*' + before] * 9)}]\n"
-    for before, name in zip("abcdefgh", "bcdefghi", strict=True)
+    f"{name}: &{name} [{','.join(['*' + before] * 9)}]\n" for before, name in zip("abcdefgh", "bcdefghi", strict=True)
 )
 
 
@@ -92,9 +91,7 @@ BOMB = "a: &a [x,x,x,x,x,x,x,x,x]\n" + "".join(
         ("- [" + "1," * 200_000 + "]", ("yaml-too-many-values", 1, 400_000)),
     ],
 )
-def test_hostile_text_is_refused_with_a_position_and_little_memory(
-    text: str, told: tuple[str, int, int]
-) -> None:
+def test_hostile_text_is_refused_with_a_position_and_little_memory(text: str, told: tuple[str, int, int]) -> None:
     tracemalloc.start()
     parsed = parse(text)
     _, peak = tracemalloc.get_traced_memory()

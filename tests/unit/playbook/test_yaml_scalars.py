@@ -50,9 +50,7 @@ def test_plain_scalars_are_read_as_yaml_1_2(text: str, meant: JSON) -> None:
     assert type(found) is type(meant)
 
 
-@pytest.mark.parametrize(
-    "text", ["9223372036854775808", "-9223372036854775809", "1e999", ".inf", "-.INF", ".nan"]
-)
+@pytest.mark.parametrize("text", ["9223372036854775808", "-9223372036854775809", "1e999", ".inf", "-.INF", ".nan"])
 def test_a_number_that_json_cannot_represent_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="must"):
         resolve(text)

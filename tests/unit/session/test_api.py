@@ -52,9 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("name", ["run", "check", "connect"])
-def test_the_examples_of_the_documentation_run(
-    name: str, target: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_examples_of_the_documentation_run(name: str, target: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if target.startswith("http"):
         monkeypatch.setenv("NOETL_SERVER", target)
     else:
@@ -71,17 +69,13 @@ def test_the_examples_of_the_documentation_run(
 def test_the_calls_of_the_redesign_work_in_order(target: str) -> None:
     async def main() -> None:
         async with noetl.connect(target) as session:
-            execution = await session.start(
-                "orders.yaml", workload={"day": "2026-11-16"}, key="orders-2026-11-16"
-            )
+            execution = await session.start("orders.yaml", workload={"day": "2026-11-16"}, key="orders-2026-11-16")
             names = [event.name async for event in execution.events(follow=True)]
             assert names[0] == "playbook.execution.requested"
             assert (await execution.state(at=3)).seq == 3
             result = await execution.result(timeout_s=60)
             assert (result.status, result.output, result.error) == ("ok", {"orders": 3}, None)
-            again = await session.start(
-                "orders.yaml", workload={"day": "2026-11-16"}, key="orders-2026-11-16"
-            )
+            again = await session.start("orders.yaml", workload={"day": "2026-11-16"}, key="orders-2026-11-16")
             assert again.id == execution.id
             failed = await session.start("orders.yaml", workload={"day": "never"})
             assert (await failed.result()).status == "error"

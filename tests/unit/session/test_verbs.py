@@ -29,8 +29,7 @@ LARGE = HEAD + (
 )
 WAITS = HEAD + "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
 FLAKY = HEAD + (
-    "workload: {flag: ''}\nworkflow:\n- step: start\n"
-    '  tool: {kind: shell, argv: [test, -e, "{{ workload.flag }}"]}\n'
+    "workload: {flag: ''}\nworkflow:\n- step: start\n  tool: {kind: shell, argv: [test, -e, \"{{ workload.flag }}\"]}\n"
 )
 PARENT = HEAD.replace("path: t", "path: parent") + (
     "workflow:\n- step: start\n  tool: {kind: playbook, path: child/one}\n"

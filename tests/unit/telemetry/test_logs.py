@@ -95,9 +95,7 @@ def test_other_loggers_go_the_same_way_and_requests_are_not_told_twice() -> None
 def test_a_canary_never_shows(pretty: bool) -> None:
     redaction.hide(Secret(CANARY))
     with logging_to(Lines(), "debug", pretty=pretty) as lines:
-        log.error(
-            "store.unavailable", error=Unavailable(f"it said {CANARY}"), url=f"postgresql://me:{CANARY}@db/x"
-        )
+        log.error("store.unavailable", error=Unavailable(f"it said {CANARY}"), url=f"postgresql://me:{CANARY}@db/x")
         log.info(f"event.{CANARY}", token=CANARY, secret=Secret(CANARY), words=[{"a": CANARY}, (CANARY,)])
         log.info("a.b", **{CANARY: 1})
         try:

@@ -181,9 +181,7 @@ def test_a_kind_of_failure_that_is_no_word_is_not_told() -> None:
 
 
 def _spoilt(fact: facts.Fact) -> facts.Fact:
-    made: facts.Fact = decode(
-        encode(fact).replace(b'"kind":"python"', b'"kind":"pass word=1"'), type=facts.Fact
-    )
+    made: facts.Fact = decode(encode(fact).replace(b'"kind":"python"', b'"kind":"pass word=1"'), type=facts.Fact)
     return made
 
 

@@ -181,9 +181,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
 
     async def work(runtime: MeasuredRuntime) -> None:
         async with receiver(taken) as url:
-            tracing = Tracing(
-                open_otlp(url, "noetl-server", "s1"), runtime.store, runtime.clock, runtime.metrics
-            )
+            tracing = Tracing(open_otlp(url, "noetl-server", "s1"), runtime.store, runtime.clock, runtime.metrics)
             tracing.open()
             runtime.watchers.append(tracing)
             await runtime.whole("p")

@@ -40,9 +40,7 @@ def test_a_store_that_is_away_is_told_at_first_now_and_then_and_when_it_is_back(
         trouble.end()
     finally:
         stop()
-    seen = [
-        (line["event"], line["times"], line.get("for_s", line.get("away_s"))) for line in lines.read_all()
-    ]
+    seen = [(line["event"], line["times"], line.get("for_s", line.get("away_s"))) for line in lines.read_all()]
     assert seen == [
         ("store.unavailable", 1, 0.0),
         ("store.unavailable", 51, 30.0),

@@ -41,9 +41,7 @@ from noetl.template.compile import BadTemplate, Fault, TemplateError, compile_te
 def test_arguments_that_do_not_fit_are_faults(words: str, name: str, problem: str, signature: str) -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template("{{ " + words + " }}")
-    assert bad.value.faults == (
-        Fault("bad-arguments", f'"{name}": {problem}', 1, name, f"write {signature}"),
-    )
+    assert bad.value.faults == (Fault("bad-arguments", f'"{name}": {problem}', 1, name, f"write {signature}"),)
 
 
 def test_the_patterns_of_a_template_may_not_take_long_to_compile() -> None:

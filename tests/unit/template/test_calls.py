@@ -56,7 +56,4 @@ def test_a_filter_converts_any_value_to_text_and_names_a_missing_one() -> None:
 
 
 def test_arguments_may_be_computed() -> None:
-    assert (
-        compile_template("{{ a|replace(b, c|upper, count=n) }}")({"a": "x-x", "b": "x", "c": "y", "n": 1})
-        == "Y-x"
-    )
+    assert compile_template("{{ a|replace(b, c|upper, count=n) }}")({"a": "x-x", "b": "x", "c": "y", "n": 1}) == "Y-x"

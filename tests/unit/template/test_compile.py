@@ -39,9 +39,7 @@ SCOPE: dict[str, object] = {
         ("{{ ctx.n }}{% raw %}{% endraw %}", "5", False),
     ],
 )
-def test_one_expression_keeps_its_type_and_anything_else_is_text_d12(
-    source: str, value: object, typed: bool
-) -> None:
+def test_one_expression_keeps_its_type_and_anything_else_is_text_d12(source: str, value: object, typed: bool) -> None:
     template = compile_template(source)
     found = template(SCOPE)
     assert (found, type(found), template.typed) == (value, type(value), typed)

@@ -91,9 +91,7 @@ def test_an_impossible_operation_is_an_error_with_a_reason_d14(words: str, messa
         ("a|default(1, false, 3)", "bad-arguments", '"default": takes 2 arguments, not 3'),
     ],
 )
-def test_names_of_filters_and_tests_are_checked_when_the_template_compiles(
-    words: str, code: str, message: str
-) -> None:
+def test_names_of_filters_and_tests_are_checked_when_the_template_compiles(words: str, code: str, message: str) -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template("{{ " + words + " }}")
     assert [(fault.code, fault.message) for fault in bad.value.faults] == [(code, message)]

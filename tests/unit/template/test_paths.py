@@ -113,9 +113,7 @@ def test_a_template_reports_the_paths_that_it_reads(source: str, reads: list[Rea
 
 
 def test_the_variable_of_a_loop_is_not_read_from_the_scope() -> None:
-    template = compile_template(
-        "{% for x in a.b %}{{ x.c }}{{ loop.index }}{% endfor %}{{ x }}", statements=True
-    )
+    template = compile_template("{% for x in a.b %}{{ x.c }}{{ loop.index }}{% endfor %}{{ x }}", statements=True)
     assert template.reads == (Read(("a", "b"), 1, optional=False), Read(("x",), 1, optional=False))
 
 

@@ -13,9 +13,7 @@ def keys(text: str, *, asks: bool = False) -> list[str]:
     return [part.key for part in compile_template(text).projected(truth_only=asks).parts]
 
 
-@pytest.mark.parametrize(
-    "text", ["{{ ctx.n }}", "{{ output.status }}", "{{ input.data }}", "text", "{{ uuid() }}"]
-)
+@pytest.mark.parametrize("text", ["{{ ctx.n }}", "{{ output.status }}", "{{ input.data }}", "text", "{{ uuid() }}"])
 def test_a_template_that_reads_no_data_is_lean_as_it_is_d52(text: str) -> None:
     template = compile_template(text)
     assert template.projected() is template
@@ -32,9 +30,7 @@ def test_a_lean_template_is_compiled_once() -> None:
 def test_the_same_expression_has_the_same_key_at_any_position() -> None:
     [key] = keys("{{ output.data.n + 1 }}")
     assert keys("{{ ctx.m * (output.data.n   + 1) }}") == [key]
-    assert [part.key for part in compile_value({"a": ["n: {{ output.data.n + 1 }}"]}).projected().parts] == [
-        key
-    ]
+    assert [part.key for part in compile_value({"a": ["n: {{ output.data.n + 1 }}"]}).projected().parts] == [key]
     assert keys("{{ output.data.n + 2 }}") != [key]
     assert keys("{{ output.data['n + 1'] }}") != [key]
 
@@ -59,9 +55,7 @@ def test_a_part_used_only_for_its_truth_has_a_key_of_its_own() -> None:
         ("{{ output[ctx.n] }}", False, [{"rows": [1, 2], "empty": "", "none": None}]),
     ],
 )
-def test_a_true_value_is_stored_only_if_its_value_is_used_d52(
-    text: str, asks: bool, kept: list[JSON]
-) -> None:
+def test_a_true_value_is_stored_only_if_its_value_is_used_d52(text: str, asks: bool, kept: list[JSON]) -> None:
     scope = {"output": {"data": {"rows": [1, 2], "empty": "", "none": None}}}
     parts = compile_template(text).projected(truth_only=asks).parts
     assert [entry["is"] for _, entry in evaluate_parts(parts, scope)] == kept

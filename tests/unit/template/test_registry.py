@@ -49,9 +49,7 @@ def test_a_signature_is_read_into_its_parameters() -> None:
 )
 def test_a_parameter_takes_its_kind_only(kind: str, accepts: list[object], refuses: list[object]) -> None:
     parameter = Parameter("p", kind, nullable=False, required=True, default=None)
-    assert [parameter.accepts(value) for value in accepts + refuses] == [True] * len(accepts) + [False] * len(
-        refuses
-    )
+    assert [parameter.accepts(value) for value in accepts + refuses] == [True] * len(accepts) + [False] * len(refuses)
 
 
 def test_the_expected_type_of_a_nullable_parameter_mentions_null() -> None:

@@ -8,9 +8,7 @@ from noetl.template.sql import StatementEnds, tokens
 
 
 def cut(text: str) -> list[tuple[str, str]]:
-    return [
-        (token.kind + ("…" if token.open else ""), text[token.start : token.end]) for token in tokens(text)
-    ]
+    return [(token.kind + ("…" if token.open else ""), text[token.start : token.end]) for token in tokens(text)]
 
 
 @pytest.mark.parametrize(

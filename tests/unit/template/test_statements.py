@@ -130,9 +130,7 @@ def test_statements_are_allowed_only_in_text_fields_d13(name: str) -> None:
 def test_every_other_statement_is_refused_d13(source: str, names: list[str]) -> None:
     with pytest.raises(BadTemplate) as bad:
         compile_template(source, statements=True)
-    assert [(fault.code, fault.needle) for fault in bad.value.faults] == [
-        ("not-allowed", name) for name in names
-    ]
+    assert [(fault.code, fault.needle) for fault in bad.value.faults] == [("not-allowed", name) for name in names]
 
 
 def test_a_loop_is_paid_for_turn_by_turn() -> None:

@@ -56,7 +56,6 @@ def test_carriage_returns_and_the_last_line_break_survive() -> None:
 
 def test_tags_are_given_in_the_authors_words() -> None:
     source = (
-        "x {{ a\n.b }} {# {{ c }} #}{% for d in\te %}{{- d -}}"
-        "{% if f %}{% elif g %}{% else %}{% endif %}{% endfor %}"
+        "x {{ a\n.b }} {# {{ c }} #}{% for d in\te %}{{- d -}}{% if f %}{% elif g %}{% else %}{% endif %}{% endfor %}"
     )
     assert tag_sources(source) == ["{{ a .b }}", "{% for d in e %}", "{{ d }}", "{% if f %}", "{% elif g %}"]

@@ -40,9 +40,7 @@ SCOPE: dict[str, object] = {
 )
 def test_a_test_answers_as_jinja_does_and_undefined_is_of_no_kind_d14(name: str, test: str) -> None:
     words = f"{name} is {test}"
-    assert compile_template("{{ " + words + " }}")(SCOPE) is jinja2.Environment().compile_expression(words)(
-        **SCOPE
-    )
+    assert compile_template("{{ " + words + " }}")(SCOPE) is jinja2.Environment().compile_expression(words)(**SCOPE)
 
 
 @pytest.mark.parametrize(

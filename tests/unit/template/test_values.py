@@ -19,16 +19,12 @@ from noetl.template.values import (
 )
 
 
-@pytest.mark.parametrize(
-    "value", [False, None, 0, 0.0, "", [], {}, "false", "False", "NO", "none", "NULL", "0"]
-)
+@pytest.mark.parametrize("value", [False, None, 0, 0.0, "", [], {}, "false", "False", "NO", "none", "NULL", "0"])
 def test_false_values_are_false_in_upper_and_lower_case_d15(value: object) -> None:
     assert truth(value) is False
 
 
-@pytest.mark.parametrize(
-    "value", [True, 1, 0.5, "x", "true", "yes", "off", "00", " ", "0.0", [0], {"a": None}]
-)
+@pytest.mark.parametrize("value", [True, 1, 0.5, "x", "true", "yes", "off", "00", " ", "0.0", [0], {"a": None}])
 def test_everything_else_is_true_d15(value: object) -> None:
     assert truth(value) is True
 

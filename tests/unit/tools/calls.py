@@ -26,15 +26,11 @@ def call(
     results: ResultStore | None = None,
     folder: str | None = None,
 ) -> Call:
-    return Call(
-        "e1/fetch#1/1", 1, "e1", arguments or {}, prev, spec or {}, results or MemoryResults(), folder
-    )
+    return Call("e1/fetch#1/1", 1, "e1", arguments or {}, prev, spec or {}, results or MemoryResults(), folder)
 
 
 @asynccontextmanager
-async def server(
-    handler: Handler, host: str = "127.0.0.1", *, context: SSLContext | None = None
-) -> AsyncIterator[str]:
+async def server(handler: Handler, host: str = "127.0.0.1", *, context: SSLContext | None = None) -> AsyncIterator[str]:
     """A server with one handler for all paths; yields its address without a slash at the end."""
     application = web.Application(client_max_size=1 << 24)
     application.router.add_route("*", "/{path:.*}", handler)

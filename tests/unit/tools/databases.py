@@ -42,9 +42,7 @@ class PostgresOn:
     async def query(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:
         return await self.run(PostgresInput(query=sql(source, scope), params=params), spec)
 
-    async def command(
-        self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON
-    ) -> Output:
+    async def command(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:
         return await self.run(PostgresInput(command=sql(source, scope), params=params), spec)
 
     async def run(self, input: PostgresInput, spec: JSON = None) -> Output:

@@ -105,9 +105,7 @@ def test_columns_with_the_same_name_get_a_number() -> None:
 
 def test_parameters_are_bound_by_position_and_by_name() -> None:
     assert ran(query="SELECT ? + ? AS n", params=[1, 2]).data == [{"n": 3}]
-    assert ran(query="SELECT :a || :a AS t", params={"a": "'; DROP", "unused": 1}).data == [
-        {"t": "'; DROP'; DROP"}
-    ]
+    assert ran(query="SELECT :a || :a AS t", params={"a": "'; DROP", "unused": 1}).data == [{"t": "'; DROP'; DROP"}]
 
 
 def test_values_of_templates_are_bound_and_never_inserted_into_the_text() -> None:
@@ -213,9 +211,7 @@ def test_a_written_file_can_be_read_as_a_table(form: str) -> None:
         "json": "application/json",
     }
     assert written.ref["meta"]["content_type"] == content_types[form]
-    read = ran(
-        query='SELECT * FROM "the ""table""" ORDER BY a', tables={'the "table"': written.ref}, results=results
-    )
+    read = ran(query='SELECT * FROM "the ""table""" ORDER BY a', tables={'the "table"': written.ref}, results=results)
     assert read.data == ROWS
 
 
@@ -280,10 +276,7 @@ def test_a_folder_is_relative_to_the_playbook(tmp_path: Path) -> None:
 
     async def go() -> list[Output]:
         tool = DuckdbTool(threads=1)
-        made = [
-            await tool.run(fields, call(spec=spec, folder=folder))
-            for folder in (str(tmp_path), "/nowhere", None)
-        ]
+        made = [await tool.run(fields, call(spec=spec, folder=folder)) for folder in (str(tmp_path), "/nowhere", None)]
         await tool.close()
         return made
 
@@ -317,9 +310,7 @@ def test_tables_that_are_too_large_are_refused() -> None:
 
 
 def test_too_many_rows_are_refused_with_a_hint() -> None:
-    error = error_of(
-        ran(query=f"SELECT repeat('x', 1000000) AS t FROM range({DATA_BYTES_MAX // 1000000 + 2})")
-    )
+    error = error_of(ran(query=f"SELECT repeat('x', 1000000) AS t FROM range({DATA_BYTES_MAX // 1000000 + 2})"))
     assert error.kind == "payload-too-large"
     assert error.message.endswith("write a file with `to`")
 

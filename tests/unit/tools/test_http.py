@@ -76,9 +76,7 @@ async def echo(request: web.Request) -> web.StreamResponse:
     )
 
 
-def answering(
-    body: bytes, content_type: str | None = None, status: int = 200, *headers: tuple[str, str]
-) -> Handler:
+def answering(body: bytes, content_type: str | None = None, status: int = 200, *headers: tuple[str, str]) -> Handler:
     async def handler(_: web.Request) -> web.StreamResponse:
         response = web.Response(body=body, status=status, headers=dict(headers))
         if content_type is not None:
@@ -121,9 +119,7 @@ def test_query_parameters_omit_nulls_and_repeat_lists() -> None:
         ({"body": "<x/>", "headers": {"content-type": "text/xml"}}, "text/xml", "<x/>"),
     ],
 )
-def test_a_body_is_sent_as_json_as_a_form_or_as_text(
-    fields: dict[str, JSON], content_type: str, body: str
-) -> None:
+def test_a_body_is_sent_as_json_as_a_form_or_as_text(fields: dict[str, JSON], content_type: str, body: str) -> None:
     data = sent(echo, {"method": "POST", **fields}).data
     assert (data["headers"]["content-type"], data["body"]) == (content_type, body)
 
@@ -351,9 +347,7 @@ def redirecting(status: int, to: str) -> Handler:
         (308, "POST", "POST", "[1]"),
     ],
 )
-def test_a_redirect_is_followed_according_to_its_status(
-    status: int, method: str, then: str, body: str | None
-) -> None:
+def test_a_redirect_is_followed_according_to_its_status(status: int, method: str, then: str, body: str | None) -> None:
     output = sent(redirecting(status, "/new?a=1"), {"method": method, "json": [1]})
     assert output.own["http"]["url"].endswith("/new")
     if body is not None:
@@ -501,9 +495,7 @@ def test_a_server_without_tls_is_not_retryable() -> None:
 
     error = error_of(with_http(plain))
     assert (error.kind, error.retryable) == ("http", False)
-    assert error.message.startswith(
-        "the TLS handshake failed; does the server use http:// instead? (GET https://"
-    )
+    assert error.message.startswith("the TLS handshake failed; does the server use http:// instead? (GET https://")
 
 
 def test_a_connection_closed_in_the_tls_handshake_is_retryable() -> None:
@@ -515,8 +507,7 @@ def test_a_connection_closed_in_the_tls_handshake_is_retryable() -> None:
         async with await asyncio.start_server(hangs_up, "127.0.0.1", 0) as listening:
             port = listening.sockets[0].getsockname()[1]
             return [
-                await http.run(HttpInput(url=f"{scheme}://127.0.0.1:{port}/"), call())
-                for scheme in ("https", "http")
+                await http.run(HttpInput(url=f"{scheme}://127.0.0.1:{port}/"), call()) for scheme in ("https", "http")
             ]
 
     tls, plain = map(error_of, with_http(use))

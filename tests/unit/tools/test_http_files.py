@@ -38,9 +38,7 @@ def fetched(handler: Handler, root: Path, spec: dict[str, JSON] | None = None) -
     async def work() -> Output:
         http = HttpTool()
         async with server(handler) as at:
-            output = await http.run(
-                HttpInput(url=at, response="file"), call(results=FileResults(root), spec=spec)
-            )
+            output = await http.run(HttpInput(url=at, response="file"), call(results=FileResults(root), spec=spec))
         await http.close()
         return output
 

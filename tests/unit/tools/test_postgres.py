@@ -27,9 +27,7 @@ async def until(watching: asyncpg.Connection, there_is: str) -> None:
 def test_a_query_returns_rows_as_objects() -> None:
     async def work() -> None:
         async with new_database() as pg:
-            output = await pg.query(
-                "SELECT i, i * 2 AS twice FROM generate_series(1, 3) i WHERE i > {{ n }}", n=1
-            )
+            output = await pg.query("SELECT i, i * 2 AS twice FROM generate_series(1, 3) i WHERE i > {{ n }}", n=1)
             assert output.data == [{"i": 2, "twice": 4}, {"i": 3, "twice": 6}]
             assert output.own == {"pg": {"code": None, "sqlstate": None, "rowcount": 2}}
 
@@ -83,9 +81,7 @@ def test_a_single_statement_runs_without_a_transaction() -> None:
     async def work() -> None:
         async with new_database() as pg:
             await pg.make("VACUUM")
-            await pg.make(
-                "CREATE FUNCTION one() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 2; SELECT 1; END"
-            )
+            await pg.make("CREATE FUNCTION one() RETURNS int LANGUAGE sql BEGIN ATOMIC SELECT 2; SELECT 1; END")
             assert await pg.rows("SELECT one()") == [{"one": 1}]
 
     asyncio.run(work())
@@ -132,9 +128,7 @@ def test_the_timeout_of_the_task_limits_the_statement() -> None:
 def test_a_cancelled_call_ends_on_the_server_too() -> None:
     async def work() -> None:
         async with new_database() as pg, connected(pg.name) as watching:
-            running = (
-                "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
-            )
+            running = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'SELECT pg_sleep%' AND state = 'active'"
             asked = asyncio.create_task(pg.query("SELECT pg_sleep(60)"))
             await until(watching, running)
             asked.cancel()
@@ -227,9 +221,7 @@ def test_a_lost_connection_is_retryable_and_reports_an_unknown_effect(source: st
         async with new_database() as pg, connected("postgres") as watching:
             await pg.make("CREATE TABLE a (n int)")
             asked = asyncio.create_task(pg.command(source))
-            sleeping = (
-                f"SELECT pid FROM pg_stat_activity WHERE datname = '{pg.name}' AND wait_event = 'PgSleep'"
-            )
+            sleeping = f"SELECT pid FROM pg_stat_activity WHERE datname = '{pg.name}' AND wait_event = 'PgSleep'"
             await until(watching, sleeping)
             await asyncio.to_thread(postgres().restart, signal.SIGKILL)
             output = await asked

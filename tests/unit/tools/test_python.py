@@ -293,9 +293,7 @@ def test_code_that_kills_its_process_fails_only_its_own_call(code: str, message:
 
 def test_small_code_runs_with_the_minimum_memory() -> None:
     assert ran("result = 1", memory_mb=16).data == 1
-    assert error_of(ran("result = len(bytearray(20 * 1024**2))", memory_mb=16)).message.startswith(
-        "MemoryError"
-    )
+    assert error_of(ran("result = len(bytearray(20 * 1024**2))", memory_mb=16)).message.startswith("MemoryError")
 
 
 def test_a_cancelled_call_ends_its_child_with_all_its_processes(tmp_path: Path) -> None:
@@ -392,9 +390,7 @@ def test_a_child_with_changed_state_makes_no_further_call() -> None:
 def test_variables_of_a_call_do_not_exist_in_the_next() -> None:
     async def use(tool: PythonTool) -> JSON:
         await tool.run(PythonInput(code="secret = 1"), call({"token": "x"}))
-        output = await tool.run(
-            PythonInput(code="result = ['secret' in globals(), 'token' in globals()]"), call()
-        )
+        output = await tool.run(PythonInput(code="result = ['secret' in globals(), 'token' in globals()]"), call())
         return output.data
 
     assert with_tool(use) == [False, False]
@@ -491,9 +487,7 @@ def test_an_unreadable_script_is_an_error_of_kind_input(tmp_path: Path) -> None:
         "../latin.py": 'script "../latin.py" leads outside the playbook\'s directory; use an absolute path',
         "link.py": 'script "link.py" leads outside the playbook\'s directory; use an absolute path',
         str(tmp_path / "latin.py"): f'script "{tmp_path}/latin.py" is not encoded in UTF-8',
-        str(
-            tmp_path / "long.py"
-        ): f'script "{tmp_path}/long.py" is too long (limit SCRIPT_BYTES_MAX: 1,048,576 bytes)',
+        str(tmp_path / "long.py"): f'script "{tmp_path}/long.py" is too long (limit SCRIPT_BYTES_MAX: 1,048,576 bytes)',
     }
     for script, message in messages.items():
         assert error_of(run_script(script, folder)) == Failure(kind="input", message=message)
@@ -508,6 +502,5 @@ def test_missing_libraries_are_named() -> None:
     there, missing = with_tool(use)
     assert there.data == 1
     assert error_of(missing).message == (
-        'library "no-such-lib==1.0" is not installed on this worker; '
-        "install it with `pip install no-such-lib`"
+        'library "no-such-lib==1.0" is not installed on this worker; install it with `pip install no-such-lib`'
     )

@@ -46,9 +46,7 @@ def fetched(results: MemoryResults, *inputs: QuantumInput) -> list[Output]:
 
     async def use(tool: QuantumTool) -> list[Output]:
         handles = [(await tool.run(each, call(results=results))).data for each in inputs]
-        return [
-            await tool.run(QuantumInput(op="fetch", handle=each), call(results=results)) for each in handles
-        ]
+        return [await tool.run(QuantumInput(op="fetch", handle=each), call(results=results)) for each in handles]
 
     outputs: list[Output] = with_tool(use)
     return outputs
@@ -145,24 +143,13 @@ def test_invalid_fields_are_an_error_of_kind_input() -> None:
         lost = {**other, "meta": {"sha256": "0" * 64}, "locator": {"key": "e1/" + "0" * 64}}
         wrong = Failure(kind="input", message="`handle` must be the `output.data` of `submit`")
         for handle in (None, 5, {}, {"id": "x", "ref": other}, {"id": [], "ref": other}):
-            assert (
-                error_of(await tool.run(QuantumInput(op="poll", handle=handle), call(results=results)))
-                == wrong
-            )
+            assert error_of(await tool.run(QuantumInput(op="poll", handle=handle), call(results=results))) == wrong
         strange = {"id": other["meta"]["sha256"][:16], "ref": other}
-        assert (
-            error_of(await tool.run(QuantumInput(op="poll", handle=strange), call(results=results))).kind
-            == "input"
-        )
+        assert error_of(await tool.run(QuantumInput(op="poll", handle=strange), call(results=results))).kind == "input"
         gone = {"id": "0" * 16, "ref": lost}
-        assert (
-            error_of(await tool.run(QuantumInput(op="poll", handle=gone), call(results=results))).kind
-            == "reference"
-        )
+        assert error_of(await tool.run(QuantumInput(op="poll", handle=gone), call(results=results))).kind == "reference"
         assert error_of(await tool.run(submit(None), call())).message == "`submit` requires a `circuit`"
-        assert error_of(await tool.run(submit("x" * 1_000_001), call())).message.startswith(
-            "the circuit is too long"
-        )
+        assert error_of(await tool.run(submit("x" * 1_000_001), call())).message.startswith("the circuit is too long")
         assert error_of(await tool.run(submit(), call(spec={"qubits": 99}))).message.startswith("spec: ")
 
     with_tool(use)

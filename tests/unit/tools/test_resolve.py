@@ -39,9 +39,7 @@ def resolved(
     return asyncio.run(go())
 
 
-def rows(
-    path: str | None = None, part: str | list[int] | None = None, columns: list[str] | None = None
-) -> Output:
+def rows(path: str | None = None, part: str | list[int] | None = None, columns: list[str] | None = None) -> Output:
     return resolved(msgspec.json.encode({"rows": ROWS}), path, part, columns)
 
 
@@ -105,9 +103,7 @@ def test_a_missing_part_is_an_error_of_kind_input(
     assert rows(path, part, columns) == failed("input", message)
 
 
-@pytest.mark.parametrize(
-    "ref", [None, "text", [], {}, {"type": "blob"}, {"type": "blob", "locator": {}, "other": 1}]
-)
+@pytest.mark.parametrize("ref", [None, "text", [], {}, {"type": "blob"}, {"type": "blob", "locator": {}, "other": 1}])
 def test_a_value_that_is_not_a_ref_is_an_error_of_kind_input(ref: JSON) -> None:
     output = asyncio.run(ResolveTool().run(ResolveInput(ref=ref), call()))
     assert output.error is not None

@@ -47,9 +47,7 @@ def error_of(output: Output) -> Failure:
     return output.error
 
 
-def own(
-    stdout: JSON = "", stderr: JSON = "", exit_code: int | None = 0, signal: str | None = None
-) -> dict[str, JSON]:
+def own(stdout: JSON = "", stderr: JSON = "", exit_code: int | None = 0, signal: str | None = None) -> dict[str, JSON]:
     return {"shell": {"exit_code": exit_code, "signal": signal, "stdout": stdout, "stderr": stderr}}
 
 
@@ -107,9 +105,7 @@ def test_output_that_is_not_text_becomes_base64() -> None:
 
 def test_an_exit_code_other_than_0_is_an_error_with_the_last_line() -> None:
     output = ran(ShellInput(sh="echo some; echo first >&2; echo 'no such thing' >&2; exit 3"))
-    failure = Failure(
-        kind="shell", message="exit code 3: no such thing", details={"exit_code": 3, "signal": None}
-    )
+    failure = Failure(kind="shell", message="exit code 3: no such thing", details={"exit_code": 3, "signal": None})
     assert output == Output(status="error", error=failure, own=own("some\n", "first\nno such thing\n", 3))
 
 

@@ -29,9 +29,7 @@ class SqliteOn:
     def command(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:
         return asyncio.run(self.started(source, params=params, spec=spec, **scope))
 
-    async def started(
-        self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON
-    ) -> Output:
+    async def started(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:
         input = SqliteInput(path="a.db", command=sql(source, scope), params=params)
         return await self.tool.run(input, call(spec=spec, folder=str(self.folder)))
 
@@ -54,9 +52,7 @@ def test_values_are_bound_and_returned(db: SqliteOn) -> None:
     assert db.rows("SELECT x FROM a ORDER BY n") == [{"x": value} for value in values]
 
 
-@pytest.mark.parametrize(
-    ("value", "back"), [(True, 1), (False, 0), ([1, "a"], '[1,"a"]'), ({"a": None}, '{"a":null}')]
-)
+@pytest.mark.parametrize(("value", "back"), [(True, 1), (False, 0), ([1, "a"], '[1,"a"]'), ({"a": None}, '{"a":null}')])
 def test_types_that_sqlite_does_not_have_are_stored_as_json(db: SqliteOn, value: JSON, back: JSON) -> None:
     assert db.rows("SELECT {{ value }} AS x, 9e999 AS far", value=value) == [{"x": back, "far": "Infinity"}]
 
@@ -70,9 +66,7 @@ def test_two_hundred_payloads_stay_data(db: SqliteOn) -> None:
 
 
 def test_a_command_is_one_transaction(db: SqliteOn) -> None:
-    made = db.command(
-        "CREATE TABLE a (n); INSERT INTO a VALUES (1), (2); SELECT * FROM a; UPDATE a SET n = n + 1"
-    )
+    made = db.command("CREATE TABLE a (n); INSERT INTO a VALUES (1), (2); SELECT * FROM a; UPDATE a SET n = n + 1")
     assert made.data == [{"n": 1}, {"n": 2}]
     assert made.own == {"sqlite": {"code": None, "rowcount": 2}}
     broken = db.command("DELETE FROM a; SELECT * FROM nowhere")
@@ -147,9 +141,7 @@ def test_a_cancelled_query_is_stopped_and_rolled_back(db: SqliteOn) -> None:
 def test_a_writer_waits_for_another_and_can_be_cancelled(db: SqliteOn) -> None:
     async def work() -> None:
         with closing(apsw.Connection(str(db.folder / "a.db"))) as other:
-            other.set_busy_timeout(
-                10_000
-            )  # a COMMIT waits while another connection checks whether it may write
+            other.set_busy_timeout(10_000)  # a COMMIT waits while another connection checks whether it may write
             other.execute("CREATE TABLE a (n); BEGIN IMMEDIATE")
             stopped = asyncio.create_task(db.started("INSERT INTO a VALUES (1)"))
             going = asyncio.create_task(db.started("INSERT INTO a VALUES (2)"))

@@ -370,13 +370,9 @@ def test_the_logs_of_all_scenarios_are_sound() -> None:
     assert {name: findings(player.log) for name, player in scenarios().items() if findings(player.log)} == {}
 
 
-@settings(
-    deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(executables(calm=False), CALL_OUTPUTS, st.integers(0, 2**16))
-def test_the_logs_of_random_playbooks_are_sound(
-    executable: Executable, outputs: CallOutputs, schedule: int
-) -> None:
+def test_the_logs_of_random_playbooks_are_sound(executable: Executable, outputs: CallOutputs, schedule: int) -> None:
     assert findings(Drive(compiled(executable.document), outputs, schedule, wild=True).run().log) == []
 
 

@@ -116,9 +116,7 @@ def test_an_envelope_has_all_its_fields_and_none_that_do_not_apply() -> None:
 def test_a_task_that_says_when_it_began_has_started_before_it_was_done() -> None:
     began = START + timedelta(seconds=3)
     log = [
-        event._replace(fact=replace(event.fact, started_at=began))
-        if isinstance(event.fact, TaskDone)
-        else event
+        event._replace(fact=replace(event.fact, started_at=began)) if isinstance(event.fact, TaskDone) else event
         for event in played(CHAIN, "after 5", "report start#1 ok 7").log
     ]
     told = [
@@ -133,9 +131,7 @@ def test_a_task_that_says_when_it_began_has_started_before_it_was_done() -> None
     ]
 
 
-def test_an_iteration_starts_when_there_is_room_for_it_and_its_writes_are_seen_when_the_loop_is_done() -> (
-    None
-):
+def test_an_iteration_starts_when_there_is_room_for_it_and_its_writes_are_seen_when_the_loop_is_done() -> None:
     player = played(LOOP, "report start#1[1] ok", "report start#1[0] ok", "report start#1[2] ok")
     told = [(id, name, entity) for id, name, entity, _ in brief(player) if int(id[2:].partition(".")[0]) > 4]
     assert told[:-3] == [
@@ -171,9 +167,7 @@ def test_in_a_pause_no_iteration_starts_and_its_end_hands_them_out() -> None:
 def test_what_can_not_be_admitted_is_an_error_of_the_step() -> None:
     told = envelopes(scenarios()["join_admission_fails"].log)
     failed = [
-        (each.entity, each.entity_id, each.status, each.step_run_id)
-        for each in told
-        if each.name == "step.failed"
+        (each.entity, each.entity_id, each.status, each.step_run_id) for each in told if each.name == "step.failed"
     ]
     assert failed == [("step", "done", "error", None)]
 

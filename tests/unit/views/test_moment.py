@@ -33,9 +33,7 @@ def moment_of(commands: tuple[str, ...], name: str, have: int | None = None) -> 
 
 def test_what_a_fact_has_changed_in_ctx_is_told_before_and_after() -> None:
     told = moment_of(("report start#1 ok 7", "report last#1 ok"), "task.done")
-    assert [(change.path, change.before, change.after) for change in told.changes] == [
-        ("ctx.user.name", "ada", "bob")
-    ]
+    assert [(change.path, change.before, change.after) for change in told.changes] == [("ctx.user.name", "ada", "bob")]
     assert told.ctx == {"n": 7, "user": {"name": "bob"}}
     assert told.ctx_seq == told.fact.seq
 

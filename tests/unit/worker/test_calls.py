@@ -59,9 +59,7 @@ def test_a_kind_that_can_not_be_run_says_so() -> None:
 
     run_in(runtime, work)
     [failed] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
-    assert failed.error == Failure(
-        kind="tool", message='a task of kind "http" can be checked, but not run yet'
-    )
+    assert failed.error == Failure(kind="tool", message='a task of kind "http" can be checked, but not run yet')
 
 
 class Talking(Tool):

@@ -76,9 +76,7 @@ def test_what_is_stored_is_masked_before_it_is_stored_d20() -> None:
     async def large(called: RunTask) -> Output:
         return Output(data=[f"{called.input['url']} {place}" for place in range(20_000)])
 
-    runtime = played(
-        'workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]', Vault(), large
-    )
+    runtime = played('workflow: [{step: start, tool: {kind: http, url: "{{ keychain.token }}"}}]', Vault(), large)
     [fact] = done(runtime)
     assert fact.output is not None
     assert fact.output.ref is not None

@@ -69,9 +69,7 @@ def revealed(fetched: FetchedCredential | Auth) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("expires_s", "kept_s"), [(None, TTL_S), (60.0, 60.0), (86_400.0, TTL_S)])
-def test_a_value_is_kept_until_it_expires_or_for_five_minutes_d57(
-    expires_s: float | None, kept_s: float
-) -> None:
+def test_a_value_is_kept_until_it_expires_or_for_five_minutes_d57(expires_s: float | None, kept_s: float) -> None:
     async def work() -> None:
         desk = Desk()
         desk.vault.expires_s = expires_s
@@ -228,9 +226,7 @@ def test_an_entry_that_does_not_resolve_refuses_the_request_by_its_name_d65() ->
 def test_a_task_is_given_what_its_templates_read_and_nothing_else() -> None:
     async def work() -> None:
         desk = Desk()
-        work = frame(
-            '{kind: http, url: x, headers: {a: "{{ keychain.token }} {{ keychain.login.password }}"}}'
-        )
+        work = frame('{kind: http, url: x, headers: {a: "{{ keychain.token }} {{ keychain.login.password }}"}}')
         ready = await FrameCredentials(desk.keychain).resolve(work, waits=False)
         assert ready.values == {
             "token": "token-value-1",

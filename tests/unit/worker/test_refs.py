@@ -80,9 +80,7 @@ def test_a_part_of_them_is_what_python_would_cut_out(first: int | None, last: in
 def test_resolve_takes_a_slice_of_a_loop_without_the_others() -> None:
     async def work(refs: Refs, ref: dict[str, JSON]) -> Output:
         wish = ResolveInput(ref=ref, slice="4:7", columns=["n"])
-        part = await ResolveTool().run(
-            ResolveInput(ref=ref, slice="10:12", columns=["n"]), call(results=refs)
-        )
+        part = await ResolveTool().run(ResolveInput(ref=ref, slice="10:12", columns=["n"]), call(results=refs))
         assert part.data == [{"n": 10}, {"n": 11}]
         return await ResolveTool().run(wish, call(results=refs))
 

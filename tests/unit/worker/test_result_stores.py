@@ -100,9 +100,7 @@ def test_a_bomb_does_not_go_off(tmp_path: Path) -> None:
         bomb = await stores.put("e", zlib.compress(bytes(200_000_000), 9, 31), "application/json")
         for size in (0, 10, 1_000_000):
             with pytest.raises(Damaged, match="larger than its reference says"):
-                await stores.get(
-                    {**bomb, "meta": {**bomb["meta"], "encoding": "gzip", "unpacked_bytes": size}}
-                )
+                await stores.get({**bomb, "meta": {**bomb["meta"], "encoding": "gzip", "unpacked_bytes": size}})
 
     with_stores(tmp_path, work)
 
@@ -131,9 +129,7 @@ def test_a_packed_result_that_was_cut_short_is_damage(tmp_path: Path) -> None:
     async def work(stores: ResultStores) -> None:
         half = await stores.put("e", zlib.compress(LARGE, 3, 31)[:-20], "application/json")
         with pytest.raises(Damaged):
-            await stores.get(
-                {**half, "meta": {**half["meta"], "encoding": "gzip", "unpacked_bytes": len(LARGE)}}
-            )
+            await stores.get({**half, "meta": {**half["meta"], "encoding": "gzip", "unpacked_bytes": len(LARGE)}})
 
     with_stores(tmp_path, work)
 

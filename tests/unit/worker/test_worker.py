@@ -74,9 +74,7 @@ def test_a_call_that_takes_longer_than_its_timeout_is_cancelled_and_may_be_tried
     run_in(runtime, work)
     assert cancelled.is_set()
     [done] = [event.fact for event in runtime.events if isinstance(event.fact, facts.TaskDone)]
-    assert done.output == failed(
-        "timeout", 'task "start_task" took longer than its timeout of 0.01 s', retryable=True
-    )
+    assert done.output == failed("timeout", 'task "start_task" took longer than its timeout of 0.01 s', retryable=True)
 
 
 class AwayLink:

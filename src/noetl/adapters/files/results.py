@@ -69,9 +69,7 @@ class FileResults:
         work = partial(self._read, name)
         return work() if name.size <= IN_PLACE_BYTES else await asyncio.to_thread(work)
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         # Errors of the stream are raised unchanged: only our own work is translated.
         folder, file = await self._work(self._begin, checked_id(execution_id), "stream", -1)
         assert file is not None
@@ -249,9 +247,7 @@ def _executions(root: Path) -> list[str]:
     try:
         with os.scandir(root) as found:
             return sorted(
-                each.name
-                for each in found
-                if EXECUTION.fullmatch(each.name) and each.is_dir(follow_symlinks=False)
+                each.name for each in found if EXECUTION.fullmatch(each.name) and each.is_dir(follow_symlinks=False)
             )
     except OSError:
         return []

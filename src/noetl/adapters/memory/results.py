@@ -40,9 +40,7 @@ class MemoryResults:
         name.check(len(body), hashlib.sha256(body).hexdigest())
         return body
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         return await self.put(execution_id, await joined(chunks), content_type)
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:

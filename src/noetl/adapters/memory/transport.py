@@ -8,15 +8,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from noetl.errors import Unavailable
-from noetl.ports import (
-    REPLY_TIMEOUT_S,
-    Collect,
-    Handler,
-    Message,
-    NoResponder,
-    ReplyTimeout,
-    first_reply,
-)
+from noetl.ports import REPLY_TIMEOUT_S, Collect, Handler, Message, NoResponder, ReplyTimeout, first_reply
 
 PAYLOAD_LIMIT: Final = 1_048_576
 

@@ -222,9 +222,7 @@ class NatsConnection:
     async def flush(self) -> None:
         await self.request_all([NatsRequest(None, (b"",))])
 
-    async def request_all(
-        self, requests: Sequence[NatsRequest], timeout_s: float = REPLY_TIMEOUT_S
-    ) -> list[bytes]:
+    async def request_all(self, requests: Sequence[NatsRequest], timeout_s: float = REPLY_TIMEOUT_S) -> list[bytes]:
         """Send all requests together and return the answers in the same order, after one round trip."""
         if self._client is None:
             await self.open()

@@ -58,9 +58,7 @@ class NatsResults:
     async def get(self, ref: dict[str, JSON]) -> bytes:
         return await joined(self.read(ref))
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         async with spooled(execution_id, chunks) as whole:
             if isinstance(whole.body, Path):
                 with open(whole.body, "rb") as file:
@@ -121,9 +119,7 @@ class NatsResults:
             reader = await stream.pull_subscribe(
                 f"$O.{self._bucket}.C.{info.nuid}",
                 stream=f"OBJ_{self._bucket}",
-                config=ConsumerConfig(
-                    ack_policy=AckPolicy.NONE, inactive_threshold=READER_EXPIRY_S, mem_storage=True
-                ),
+                config=ConsumerConfig(ack_policy=AckPolicy.NONE, inactive_threshold=READER_EXPIRY_S, mem_storage=True),
             )
             try:
                 while left > 0:

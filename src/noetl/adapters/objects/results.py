@@ -67,9 +67,7 @@ class ObjectResults:
     async def get(self, ref: dict[str, JSON]) -> bytes:
         return await joined(self.read(ref))
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         async with spooled(execution_id, chunks) as whole:
             await self._upload(whole.name, whole.body)
             return self.place.ref(whole.name, content_type)

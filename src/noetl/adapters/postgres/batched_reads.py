@@ -22,9 +22,7 @@ Value = TypeVar("Value")
 class BatchedReads(Generic[Key, Value]):
     """Reads of one kind by key. Waiting reads of the same key share their result."""
 
-    def __init__(
-        self, read_all: Callable[[list[Key]], Awaitable[Sequence[Value]]], batch_max: int = 256
-    ) -> None:
+    def __init__(self, read_all: Callable[[list[Key]], Awaitable[Sequence[Value]]], batch_max: int = 256) -> None:
         """`read_all`: the values in the order of the keys, for at most `batch_max` keys."""
         self._read_all = read_all
         self._batch_max = batch_max

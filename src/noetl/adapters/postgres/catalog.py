@@ -57,17 +57,13 @@ class PostgresCatalog:
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
         # Many concurrent starts need the same text, which is then read once.
-        self._newest: BatchedReads[tuple[str, int | None], list[Any]] = BatchedReads(
-            self._of_paths, PATHS_MAX
-        )
+        self._newest: BatchedReads[tuple[str, int | None], list[Any]] = BatchedReads(self._of_paths, PATHS_MAX)
 
     async def put(self, text: PlaybookText) -> None:
         if not all(is_text(value) for value in text if value is not None):
             raise not_text(text.path)
         if len(text.path.encode()) > PATH_BYTES_MAX:
-            raise Rejected(
-                "path-too-long", f"a path has at most {PATH_BYTES_MAX:,} bytes: {text.path[:80]!a}…"
-            )
+            raise Rejected("path-too-long", f"a path has at most {PATH_BYTES_MAX:,} bytes: {text.path[:80]!a}…")
         newest = await self._database.fetch(_OF_PATH, text.path, None)
         if newest and tuple(newest[0]) == (*text, False):
             return  # repeated runs of the same file need no commit
@@ -108,8 +104,6 @@ class PostgresCatalog:
         if not await self._database.fetch(_ARCHIVE, path):
             raise no_playbook(path)
 
-    async def list(
-        self, *, after: str = "", limit: int = 100, archived: bool = False
-    ) -> list[PlaybookVersion]:
+    async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> list[PlaybookVersion]:
         values = (after, page_size(limit), archived)
         return [PlaybookVersion(**row) for row in await self._database.fetch(_LIST, *values)]

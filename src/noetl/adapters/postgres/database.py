@@ -41,9 +41,7 @@ class PostgresDatabase:
         self.clock = clock
         self._url = url
         self._pool: Pool | None = None
-        self._slots = asyncio.Semaphore(
-            POOL_MAX
-        )  # callers wait here and not in the pool, where they would miss errors
+        self._slots = asyncio.Semaphore(POOL_MAX)  # callers wait here and not in the pool, where they would miss errors
         self._closed = False
         self._is_ready = False  # the tables exist
         self._preparing = asyncio.Lock()
@@ -137,10 +135,7 @@ class PostgresDatabase:
                 await self.clock.sleep(max(0.0, self._failed_at + PAUSE_S - self.clock.monotonic()))
             try:
                 connection = await asyncpg.connect(
-                    self._url,
-                    timeout=CONNECT_S,
-                    command_timeout=TIMEOUT_S,
-                    server_settings={**_SETTINGS, **settings},
+                    self._url, timeout=CONNECT_S, command_timeout=TIMEOUT_S, server_settings={**_SETTINGS, **settings}
                 )
             except Exception as error:  # noqa: BLE001  # also for an invalid URL
                 unavailable = explained(error)

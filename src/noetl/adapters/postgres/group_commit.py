@@ -82,9 +82,7 @@ class _Waiting(NamedTuple):
     answer: asyncio.Future[Conflict | Fenced | None]
 
 
-_Refused: TypeAlias = (
-    "dict[str, int | None]"  # execution → the epoch of its partition, None: it never had an owner
-)
+_Refused: TypeAlias = "dict[str, int | None]"  # execution → the epoch of its partition, None: it never had an owner
 
 
 class Appender:
@@ -209,9 +207,7 @@ class Appender:
         assert self._connection is not None
         partitions = list({row.partition for row in rows})
         try:
-            found = await self._connection.fetch(
-                _APPEND, partitions, *zip(*rows, strict=True), timeout=self._timeout_s
-            )
+            found = await self._connection.fetch(_APPEND, partitions, *zip(*rows, strict=True), timeout=self._timeout_s)
             self._used_at = self._database.clock.monotonic()
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
             raise

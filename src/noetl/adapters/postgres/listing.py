@@ -56,16 +56,12 @@ class PostgresListing:
             )
         if status is not None:
             assert status in get_args(Status), status
-            conditions.append(
-                f"heads.status = '{status}'"
-            )  # not as a parameter: the plan must know which index fits
+            conditions.append(f"heads.status = '{status}'")  # not as a parameter: the plan must know which index fits
         if open_only:
             conditions.append(_OPEN)
         if path is not None:
             values.append(path)
-            conditions.append(
-                f"left(heads.path, 200) = left(${len(values)}, 200) AND heads.path = ${len(values)}"
-            )
+            conditions.append(f"left(heads.path, 200) = left(${len(values)}, 200) AND heads.path = ${len(values)}")
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         return await self._heads(f"{_SELECT} {where} {_NEWEST_FIRST} LIMIT $1", *values)
 

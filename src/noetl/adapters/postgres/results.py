@@ -95,9 +95,7 @@ class PostgresResults:
     async def get(self, ref: dict[str, JSON]) -> bytes:
         return await joined(self.read(ref))
 
-    async def write(
-        self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str
-    ) -> dict[str, JSON]:
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
         return self.place.ref(await write_parts(self, checked_id(execution_id), chunks), content_type)
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:

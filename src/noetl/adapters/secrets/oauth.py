@@ -89,9 +89,7 @@ class SecretServiceClient:
         if self._session is None:
             import aiohttp
 
-            connector = aiohttp.TCPConnector(
-                socket_factory=None if self._policy is None else self._policy.socket
-            )
+            connector = aiohttp.TCPConnector(socket_factory=None if self._policy is None else self._policy.socket)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),
@@ -145,9 +143,7 @@ class _Cached(NamedTuple):
 class OauthTokens:
     """The token cache of this process."""
 
-    def __init__(
-        self, sources: Sources, client: SecretServiceClient, versions: ValueVersions, clock: Clock
-    ) -> None:
+    def __init__(self, sources: Sources, client: SecretServiceClient, versions: ValueVersions, clock: Clock) -> None:
         self._sources = sources
         self._client = client
         self._versions = versions
@@ -187,9 +183,7 @@ class OauthTokens:
                 valid = _seconds(rest.get("expires_in"))
                 lifetime_s = DEFAULT_S if valid is None else max(0.0, valid - EARLY_S)
                 values = {"": Secret(token)}
-                return _Cached(
-                    FetchedCredential(values, self._versions.of(values), lifetime_s), sent_at + lifetime_s
-                )
+                return _Cached(FetchedCredential(values, self._versions.of(values), lifetime_s), sent_at + lifetime_s)
         raise Unavailable(f"the token service {_public(grant.url)} sent no token: HTTP {reply.status}")
 
 

@@ -94,9 +94,7 @@ class _SecretManager(Protocol):
 class SecretManagerProvider:
     """`secret_manager`: a value from the service that `provider` names."""
 
-    def __init__(
-        self, sources: Sources, client: SecretServiceClient, versions: ValueVersions, clock: Clock
-    ) -> None:
+    def __init__(self, sources: Sources, client: SecretServiceClient, versions: ValueVersions, clock: Clock) -> None:
         self._sources = sources
         self._versions = versions
         self._managers: dict[str, _SecretManager] = {

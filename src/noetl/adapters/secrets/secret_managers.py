@@ -113,10 +113,7 @@ class Aws:
         body = {"SecretId": name}
         if version is not None:
             body["VersionId" if len(version) >= VERSION_ID_CHARS_MIN else "VersionStage"] = version
-        headers = {
-            "Content-Type": "application/x-amz-json-1.1",
-            "X-Amz-Target": "secretsmanager.GetSecretValue",
-        }
+        headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}
         if token := variables.get("AWS_SESSION_TOKEN"):
             headers["X-Amz-Security-Token"] = token
         access = self._sources.own("AWS_ACCESS_KEY_ID").reveal()

@@ -139,9 +139,7 @@ def _content(real: Path, path: Path) -> str:
         reason = error.strerror if isinstance(error, OSError) else "invalid path"
         raise Unavailable(f'the file "{path}" cannot be read: {reason}') from error
     if len(body) > SECRET_BYTES_MAX:
-        raise Unavailable(
-            f'the file "{path}" is too long (limit SECRET_BYTES_MAX: {SECRET_BYTES_MAX:,} bytes)'
-        )
+        raise Unavailable(f'the file "{path}" is too long (limit SECRET_BYTES_MAX: {SECRET_BYTES_MAX:,} bytes)')
     text = as_text(body, f'the file "{path}"').removesuffix("\n").removesuffix("\r")
     if not text:
         raise NotFound(f'the file "{path}" is empty')

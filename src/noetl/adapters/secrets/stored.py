@@ -43,11 +43,7 @@ class KeyFile:
     """The keys of one deployment: those of the environment, then those of a file."""
 
     def __init__(
-        self,
-        path: Path | None = None,
-        environment: Mapping[str, str] = os.environ,
-        *,
-        lock: Path | None = None,
+        self, path: Path | None = None, environment: Mapping[str, str] = os.environ, *, lock: Path | None = None
     ) -> None:
         """`path` None: only the environment. `lock` None: a file beside `path`."""
         self.path = path
@@ -245,9 +241,7 @@ class StoredSecrets:
         raise _contended(rows[0].name)
 
     async def list(self) -> list[StoredSecretInfo]:
-        return [
-            StoredSecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()
-        ]
+        return [StoredSecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
 
     def versions_key(self) -> bytes | None:
         """The key for `ValueVersions`; None: there is none."""
@@ -267,8 +261,7 @@ def _checked(name: str, value: str) -> bytes:
         raise Rejected("bad-name", f"a name has 1 to {NAME_CHARS_MAX} printable characters")
     if len(value) < SECRET_CHARS_MIN:
         raise Rejected(
-            "too-short",
-            f"a secret has at least {SECRET_CHARS_MIN} characters: a shorter one cannot be masked",
+            "too-short", f"a secret has at least {SECRET_CHARS_MIN} characters: a shorter one cannot be masked"
         )
     try:
         body = value.encode()

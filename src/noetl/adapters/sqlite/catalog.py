@@ -100,9 +100,7 @@ class SqliteCatalog:
             raise no_playbook(path)
         await self._database.writer.write(write)
 
-    async def list(
-        self, *, after: str = "", limit: int = 100, archived: bool = False
-    ) -> list[PlaybookVersion]:
+    async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> list[PlaybookVersion]:
         values = (after, page_size(limit), archived)
         return [_version(row) for row in self._database.fetch(_LIST, values)]
 

@@ -47,17 +47,13 @@ def explained(error: Exception, name: str) -> Unavailable:
         case apsw.IOError():  # also for quotas and file size limits
             return Unavailable(f'"{name}": {error}; the disk may be full, over a quota, or broken')
         case apsw.BusyError() | apsw.LockedError():
-            return Unavailable(
-                f'"{name}" is busy: another process has locked it for more than {BUSY_MS / 1000:g} s'
-            )
+            return Unavailable(f'"{name}" is busy: another process has locked it for more than {BUSY_MS / 1000:g} s')
         case apsw.NotADBError():
             return Unavailable(f'"{name}" is not a database: choose another file, or move it')
         case apsw.CorruptError():
             return Unavailable(f'"{name}" is damaged: {error}; restore it from a backup')
         case apsw.ReadOnlyError() | apsw.PermissionsError():
-            return Unavailable(
-                f'"{name}" cannot be written: check the permissions of the file and its folder'
-            )
+            return Unavailable(f'"{name}" cannot be written: check the permissions of the file and its folder')
         case apsw.CantOpenError():
             return Unavailable(f'"{name}" cannot be opened: check that its folder exists and is writable')
     return Unavailable(f'"{name}": {error}')

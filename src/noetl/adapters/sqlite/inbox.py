@@ -52,9 +52,7 @@ class SqliteInbox:
         """Raises NotFound for an unknown execution, Rejected if the command is too large."""
         body = encode({"name": type(command).__name__, "body": command})
         if len(body) > COMMAND_BYTES_MAX:
-            raise Rejected(
-                "too-large", f"the command has {len(body)} bytes; the limit is {COMMAND_BYTES_MAX}"
-            )
+            raise Rejected("too-large", f"the command has {len(body)} bytes; the limit is {COMMAND_BYTES_MAX}")
         at = micros(self._database.clock.now())
         if not self._database.fetch("SELECT 1 FROM heads WHERE execution_id = ?", (execution_id,)):
             raise NotFound(f"no execution {execution_id}")
@@ -91,8 +89,6 @@ def _posted(id: int, execution_id: str, body: bytes) -> PostedCommand | None:
     try:
         envelope = decode(body, type=_Envelope)
         kind = _KINDS.get(envelope.name)
-        return (
-            PostedCommand(id, execution_id, Decoder(kind).decode(envelope.body)) if kind is not None else None
-        )
+        return PostedCommand(id, execution_id, Decoder(kind).decode(envelope.body)) if kind is not None else None
     except MsgspecError:
         return None

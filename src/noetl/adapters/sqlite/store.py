@@ -69,9 +69,7 @@ class SqliteStore:
         self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        encoded = [
-            _EncodedAppend(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends
-        ]
+        encoded = [_EncodedAppend(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends]
         return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in encoded])
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
@@ -137,9 +135,7 @@ def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced |
 def _begin(cursor: apsw.Cursor, encoded: _EncodedAppend, last_seq: int) -> None:
     append = encoded.append
     first = append.facts[0]
-    path, digest, parent = (
-        (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
-    )
+    path, digest, parent = (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
     values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, encoded.at)
     cursor.execute(_BEGIN, values)
 

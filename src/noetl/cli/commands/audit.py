@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def audit(
-    id: Annotated[
-        str | None, typer.Argument(metavar="[ID]", help="One execution; default: all of them.")
-    ] = None,
+    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One execution; default: all of them.")] = None,
     *,
     format: Format = "auto",
     db: Db = None,

@@ -13,8 +13,7 @@ from noetl.cli.options import Dialect, app
 @app.command()
 def check(
     files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE", help="Playbooks, or folders of them; `-` is standard input."),
+        list[str], typer.Argument(metavar="FILE", help="Playbooks, or folders of them; `-` is standard input.")
     ],
     format: Annotated[FormatChoice, typer.Option(help="`auto` is rich on a terminal, else plain.")] = "auto",
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,

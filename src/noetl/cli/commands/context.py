@@ -12,16 +12,7 @@ from noetl.cli.execute import Reporter
 from noetl.cli.options import Format, app, finish
 from noetl.errors import NotFound
 from noetl.escape import visible
-from noetl.session.contexts import (
-    LOCAL,
-    TOKEN_BYTES_MAX,
-    Contexts,
-    ServerContext,
-    is_name,
-    load,
-    read_token,
-    save,
-)
+from noetl.session.contexts import LOCAL, TOKEN_BYTES_MAX, Contexts, ServerContext, is_name, load, read_token, save
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
@@ -51,12 +42,10 @@ def set_context(
     url: Annotated[str, typer.Argument(metavar="URL", help="The address of the server: https://host:port.")],
     *,
     token_file: Annotated[
-        str | None,
-        typer.Option("--token-file", metavar="FILE", help="Read the token from this file at each use."),
+        str | None, typer.Option("--token-file", metavar="FILE", help="Read the token from this file at each use.")
     ] = None,
     token: Annotated[
-        str | None,
-        typer.Option("--token", metavar="-", help="`-`: read the token from standard input and store it."),
+        str | None, typer.Option("--token", metavar="-", help="`-`: read the token from standard input and store it.")
     ] = None,
     format: Format = "auto",
 ) -> None:
@@ -77,9 +66,7 @@ def set_context(
 
         if not is_name(name):
             reason = f"`{LOCAL}` is the database" if name == LOCAL else "use lower-case letters"
-            raise UsageError(
-                f'"{name}" cannot be the name of a context: {reason}; write it as prod or team-2'
-            )
+            raise UsageError(f'"{name}" cannot be the name of a context: {reason}; write it as prod or team-2')
         if token is not None and token_file is not None:
             raise UsageError("--token and --token-file exclude each other")
         stored = ServerContext(address(url), _read_token(token), _checked_file(token_file))
@@ -101,9 +88,7 @@ def _read_token(token: str | None) -> Secret | None:
     if token is None:
         return None
     if token != "-":
-        raise UsageError(
-            "--token takes only `-` and reads standard input: other users can see a command line"
-        )
+        raise UsageError("--token takes only `-` and reads standard input: other users can see a command line")
     if sys.stdin is None:
         raise UsageError("there is no standard input to read the token from")
     return token_value(sys.stdin.readline(TOKEN_BYTES_MAX))

@@ -26,9 +26,7 @@ def doctor(
     server: Annotated[
         str | None, typer.Option("--server", metavar="URL", help="A server: its address, or a context.")
     ] = None,
-    nats: Annotated[
-        str | None, typer.Option("--nats", metavar="URL", help="A NATS: nats://host:port.")
-    ] = None,
+    nats: Annotated[str | None, typer.Option("--nats", metavar="URL", help="A NATS: nats://host:port.")] = None,
     monitor: Annotated[
         str | None,
         typer.Option(

@@ -30,9 +30,7 @@ EventsChoice: TypeAlias = Literal["auto", "rich", "plain", "jsonl", "json"]
 def events(
     id: Id,
     *,
-    follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Continue until the execution has ended.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the execution has ended.")] = False,
     first: Annotated[int, typer.Option("--from", min=1, metavar="SEQ", help="Start with this fact.")] = 1,
     format: Annotated[
         EventsChoice, typer.Option(help="`jsonl` is one event per line, `json` an array of them.")
@@ -58,9 +56,7 @@ def events(
     async def work(reporter: Reporter, execution: Execution) -> int:
         printer = _Printer(reporter, execution, format)
         await printer.open()
-        async for event in execution.events(
-            after=first - 1, follow=follow, on_ownerless=printer.warn_ownerless
-        ):
+        async for event in execution.events(after=first - 1, follow=follow, on_ownerless=printer.warn_ownerless):
             printer.print(event)
             if follow:
                 sys.stdout.flush()

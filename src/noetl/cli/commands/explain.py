@@ -36,9 +36,7 @@ class ExplainOptions(NamedTuple):
 
 @app.command()
 def explain(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE|ID", help="A playbook, `-` is standard input; or an execution.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE|ID", help="A playbook, `-` is standard input; or an execution.")],
     step: Annotated[
         str | None,
         typer.Argument(metavar="[STEP]", help="With an execution: why this step ran, waited or did not run."),
@@ -46,8 +44,7 @@ def explain(
     *,
     graph: Annotated[GraphChoice | None, typer.Option(help="Draw it instead of describing it.")] = None,
     task: Annotated[
-        str | None,
-        typer.Option(metavar="STEP.TASK", help="One task: its effective spec, fields, rules and reads."),
+        str | None, typer.Option(metavar="STEP.TASK", help="One task: its effective spec, fields, rules and reads.")
     ] = None,
     output: Out = None,
     dialect: Dialect = "canonical",
@@ -122,9 +119,7 @@ def _draw(program: Program, graph: GraphChoice) -> str:
         try:
             return svg(chart(program))
         except DrawingTooLarge as error:
-            raise UsageError(
-                f"too large to draw ({error}); draw the output of --graph dot with Graphviz"
-            ) from error
+            raise UsageError(f"too large to draw ({error}); draw the output of --graph dot with Graphviz") from error
     from noetl.drawing.dot import dot
     from noetl.drawing.mermaid import mermaid
 

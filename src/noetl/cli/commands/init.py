@@ -32,9 +32,7 @@ workflow:
 
 
 @app.command()
-def init(
-    file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write.")] = "hello.yaml",
-) -> None:
+def init(file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to write.")] = "hello.yaml") -> None:
     """Write a small playbook with comments, to start from. It never overwrites a file.
 
     \b

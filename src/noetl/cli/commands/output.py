@@ -42,9 +42,7 @@ def output(
       noetl output 0199b3c2 report --raw
     """
 
-    on_execution(
-        "auto", id, db, server, lambda reporter, execution: _output(reporter, execution, step, raw=raw)
-    )
+    on_execution("auto", id, db, server, lambda reporter, execution: _output(reporter, execution, step, raw=raw))
 
 
 async def _output(reporter: Reporter, execution: Execution, step: str | None, *, raw: bool) -> int:

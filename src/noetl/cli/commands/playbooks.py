@@ -65,9 +65,7 @@ def list_playbooks(
 def show_playbook(
     path: Path,
     *,
-    version: Annotated[
-        int | None, typer.Option("--version", metavar="N", help="Default: the current version.")
-    ] = None,
+    version: Annotated[int | None, typer.Option("--version", metavar="N", help="Default: the current version.")] = None,
     format: Format = "auto",
     db: Db = None,
     server: Server = None,
@@ -88,9 +86,7 @@ def show_playbook(
 
         found, text = await session.playbooks.text(path, version)
         if reporter.json or is_terminal(sys.stdout):
-            return reporter.show(
-                {**version_document(found), "text": text}, ([line] for line in text.splitlines())
-            )
+            return reporter.show({**version_document(found), "text": text}, ([line] for line in text.splitlines()))
         files.put(text.encode(), None)  # unchanged, so that its digest is the same
         return 0
 
@@ -122,12 +118,8 @@ def list_versions(path: Path, *, format: Format = "auto", db: Db = None, server:
 def show_difference(
     path: Path,
     *,
-    old: Annotated[
-        int | None, typer.Option("--from", metavar="N", help="Default: the version before `--to`.")
-    ] = None,
-    new: Annotated[
-        int | None, typer.Option("--to", metavar="M", help="Default: the current version.")
-    ] = None,
+    old: Annotated[int | None, typer.Option("--from", metavar="N", help="Default: the version before `--to`.")] = None,
+    new: Annotated[int | None, typer.Option("--to", metavar="M", help="Default: the current version.")] = None,
     format: Format = "auto",
     db: Db = None,
     server: Server = None,

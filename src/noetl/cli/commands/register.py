@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 @app.command()
 def register(
     files: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE|DIR", help="Playbooks, or folders of them; `-` is standard input."),
+        list[str], typer.Argument(metavar="FILE|DIR", help="Playbooks, or folders of them; `-` is standard input.")
     ],
     *,
     dialect: Dialect = "canonical",

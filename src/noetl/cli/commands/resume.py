@@ -7,9 +7,7 @@ from noetl.cli.options import Db, Detach, Format, Id, Server, app, finish
 
 
 @app.command()
-def resume(
-    id: Id, *, db: Db = None, server: Server = None, detach: Detach = False, format: Format = "auto"
-) -> None:
+def resume(id: Id, *, db: Db = None, server: Server = None, detach: Detach = False, format: Format = "auto") -> None:
     """Continue an execution that was interrupted or paused.
 
     An execution that another process runs is left alone; one that has ended is only shown. Exits like `run`.
@@ -26,12 +24,7 @@ def resume(
         from noetl.session.connect import resolve
 
         return continue_execution(
-            reporter,
-            id,
-            resolve(db, server),
-            lambda execution: execution.resume(),
-            detach=detach,
-            show_if_ended=True,
+            reporter, id, resolve(db, server), lambda execution: execution.resume(), detach=detach, show_if_ended=True
         )
 
     finish(format, command)

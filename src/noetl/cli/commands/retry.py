@@ -15,8 +15,7 @@ def retry(
     id: Id,
     *,
     step: Annotated[
-        str | None,
-        typer.Option("--step", metavar="STEP", help="Only the failures of this step, also handled ones."),
+        str | None, typer.Option("--step", metavar="STEP", help="Only the failures of this step, also handled ones.")
     ] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")

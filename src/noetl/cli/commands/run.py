@@ -24,9 +24,7 @@ def run(
     sets: Annotated[
         list[str] | None,
         typer.Option(
-            "--set",
-            metavar="KEY=VALUE",
-            help="A value of the workload, as YAML; the key `a.b` names a nested value.",
+            "--set", metavar="KEY=VALUE", help="A value of the workload, as YAML; the key `a.b` names a nested value."
         ),
     ] = None,
     workload: Annotated[

@@ -11,13 +11,9 @@ from noetl.cli.options import app, finish
 
 Nats = Annotated[
     str | None,
-    typer.Option(
-        "--nats", metavar="URL", help="The NATS that connects servers and workers. Default: `NOETL_NATS`."
-    ),
+    typer.Option("--nats", metavar="URL", help="The NATS that connects servers and workers. Default: `NOETL_NATS`."),
 ]
-Name = Annotated[
-    str, typer.Option("--name", metavar="NAME", help="The name of the process. Default: a generated one.")
-]
+Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the process. Default: a generated one.")]
 
 
 @app.command()
@@ -36,8 +32,7 @@ def server(
     host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any free port.")] = 8080,
     auth: Annotated[
-        bool | None,
-        typer.Option("--auth/--open", help="Require tokens, or give every user of this machine access."),
+        bool | None, typer.Option("--auth/--open", help="Require tokens, or give every user of this machine access.")
     ] = None,
     name: Name = "",
 ) -> None:

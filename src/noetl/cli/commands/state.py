@@ -66,20 +66,12 @@ def _lines(log: ExecutionLog, runs: Runs, document: StateDocument) -> Iterator[l
     yield from _values("workload", document.workload)
     yield from _values("ctx", document.ctx)
     tokens = [
-        (
-            Styled(one_line(token.id), "name"),
-            Styled(f"to {one_line(token.step)}"),
-            _waits(waiting=token.waiting),
-        )
+        (Styled(one_line(token.id), "name"), Styled(f"to {one_line(token.step)}"), _waits(waiting=token.waiting))
         for token in document.tokens[:LISTED_MAX]
     ]
     yield from _listed("tokens", tokens, len(document.tokens))
     rows = [
-        (
-            Styled(one_line(run.id), "name"),
-            Styled(run.status, STYLES.get(run.status, "")),
-            _loop(run.iterations),
-        )
+        (Styled(one_line(run.id), "name"), Styled(run.status, STYLES.get(run.status, "")), _loop(run.iterations))
         for run in document.runs[:LISTED_MAX]
     ]
     yield from _listed("runs", rows, len(document.runs))

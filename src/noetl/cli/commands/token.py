@@ -30,9 +30,7 @@ app.add_typer(token, name="token", help=HELP)
 
 @token.command(name="create")
 def create_token(
-    name: Annotated[
-        str, typer.Argument(metavar="NAME", help="Its owner; the log names it as the author of requests.")
-    ],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its owner; the log names it as the author of requests.")],
     *,
     scopes: Annotated[
         list[str] | None,

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 @app.command()
 def tools(
-    kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help="One kind: its complete description.")
-    ] = None,
+    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="One kind: its complete description.")] = None,
     *,
     format: Format = "auto",
 ) -> None:

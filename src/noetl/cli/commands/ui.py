@@ -57,7 +57,5 @@ def _serve(db: str | None, port: int, *, browser: bool) -> int:
             threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
     os.environ.setdefault(LOG, "warning")  # a person looks at the page, not at the log
-    options = ServerCommand(
-        database=db, nats=None, host="127.0.0.1", port=port, auth=False, name="", own=True
-    )
+    options = ServerCommand(database=db, nats=None, host="127.0.0.1", port=port, auth=False, name="", own=True)
     return run_server(options, show)

@@ -23,14 +23,10 @@ def up(
     folder: Annotated[
         str | None,
         typer.Option(
-            "--dir",
-            metavar="DIR",
-            help="The folder for all its data. Default: `noetl/up` in your data folder.",
+            "--dir", metavar="DIR", help="The folder for all its data. Default: `noetl/up` in your data folder."
         ),
     ] = None,
-    port: Annotated[
-        int, typer.Option("--port", help="Of the server, on 127.0.0.1; 0 is any free port.")
-    ] = 8080,
+    port: Annotated[int, typer.Option("--port", help="Of the server, on 127.0.0.1; 0 is any free port.")] = 8080,
     workers: Annotated[int, typer.Option("--workers", help="The number of worker processes.")] = 2,
     slots: Annotated[int, typer.Option("--slots", help="Concurrent calls in each worker.")] = 16,
     format: Format = "auto",

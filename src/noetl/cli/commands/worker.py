@@ -15,15 +15,10 @@ from noetl.cli.options import app, finish
 def worker(
     *,
     nats: Nats = None,
-    pool: Annotated[
-        str, typer.Option("--pool", metavar="POOL", help="The pool whose tasks it runs.")
-    ] = "default",
-    slots: Annotated[
-        int, typer.Option("--slots", min=1, max=1_024, metavar="N", help="Concurrent calls.")
-    ] = 16,
+    pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="The pool whose tasks it runs.")] = "default",
+    slots: Annotated[int, typer.Option("--slots", min=1, max=1_024, metavar="N", help="Concurrent calls.")] = 16,
     labels: Annotated[
-        list[str] | None,
-        typer.Option("--label", metavar="KEY=VALUE", help="Information for people; may be repeated."),
+        list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Information for people; may be repeated.")
     ] = None,
     name: Name = "",
 ) -> None:

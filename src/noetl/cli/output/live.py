@@ -43,9 +43,7 @@ class PlainView:
         self._progress = progress
         self._screen = screen
         self._clock = clock
-        self._loops: dict[
-            tuple[str, str], tuple[float, int]
-        ] = {}  # row → when its last line was, and how far it was
+        self._loops: dict[tuple[str, str], tuple[float, int]] = {}  # row → when its last line was, and how far it was
 
     def draw(self) -> None:
         self._progress.sample()
@@ -138,9 +136,7 @@ def _text(pieces: list[Styled]) -> Text:
 @asynccontextmanager
 async def drawn(progress: Progress, screen: Screen, clock: Clock) -> AsyncIterator[None]:
     """Draw the progress while the body runs."""
-    view: ProgressView = (
-        LiveView(progress, screen, clock) if screen.colour else PlainView(progress, screen, clock)
-    )
+    view: ProgressView = LiveView(progress, screen, clock) if screen.colour else PlainView(progress, screen, clock)
     drawing = asyncio.ensure_future(_draw(view, clock))
     try:
         yield

@@ -112,9 +112,7 @@ def _object(problem: Problem) -> dict[str, JSON]:
     return document
 
 
-def print_problems(
-    found: Sequence[Problem], text: str, screen: Screen, *, coloured: bool | None = None
-) -> None:
+def print_problems(found: Sequence[Problem], text: str, screen: Screen, *, coloured: bool | None = None) -> None:
     """`text`: that the problems are about. `coloured` None: as the screen."""
     coloured = screen.colour if coloured is None else coloured
     excerpts = Excerpts(text, screen.columns if coloured else SOURCE_COLUMNS_MAX)

@@ -231,18 +231,14 @@ class Progress:
                 row.note = said.text
         else:
             name = row_name(row) if row is not None else said.frame
-            self._add_line(
-                Styled("  ", "faint"), Styled(name, "name"), Styled(f"  {one_line(said.text)}", "faint")
-            )
+            self._add_line(Styled("  ", "faint"), Styled(name, "name"), Styled(f"  {one_line(said.text)}", "faint"))
 
     def wait(self, run: str, words: str) -> None:
         """A run waits for something that no fact shows, such as a worker; shown once."""
         row = self.rows.get((self.root or "", run))
         if row is not None and not row.waits:
             row.waits, row.announced = words, True
-            self._add_line(
-                Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {one_line(words)}")
-            )
+            self._add_line(Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {one_line(words)}"))
 
     def warn(self, text: str) -> None:
         """Another line, in order with the others."""
@@ -283,9 +279,7 @@ class Progress:
         if parent is not None:
             caller = self.rows.get((id, frame_parts(parent)[0]))
             depth = caller.depth + 1 if caller else depth + 1
-        self.rows[id, run] = Row(
-            execution_id=id, id=run, step=step, depth=depth, scheduled_at=at, caller=caller
-        )
+        self.rows[id, run] = Row(execution_id=id, id=run, step=step, depth=depth, scheduled_at=at, caller=caller)
 
     def _started(self, id: str, event: Event) -> None:
         fact = event.fact
@@ -330,9 +324,7 @@ class Progress:
         if row.total is None and row.depth == 0:
             error = fact.output.error if fact.output is not None else None
             words = f": {failure_text(error)}" if error is not None else ""
-            self._add_line(
-                Styled("↻ ", "warning"), Styled(row_name(row), "name"), Styled(f"  {row.note}{words}")
-            )
+            self._add_line(Styled("↻ ", "warning"), Styled(row_name(row), "name"), Styled(f"  {row.note}{words}"))
 
     def _parked(self, id: str, event: Event) -> None:
         fact = event.fact
@@ -392,9 +384,7 @@ class Progress:
         line = self._done_lines.pop(fact.run, None) if id == self.root else None
         if fact.error is not None and id == self.root:
             words = Styled(f"  {failure_text(fact.error)}")
-            self._add_line(
-                Styled("✗ ", "error"), Styled(frame_parts(fact.run)[0].partition("#")[0], "name"), words
-            )
+            self._add_line(Styled("✗ ", "error"), Styled(frame_parts(fact.run)[0].partition("#")[0], "name"), words)
         elif line is not None:
             self._add_line(*line)
 

@@ -128,9 +128,7 @@ def _advice(document: ShowDocument, name: str, hint: str) -> str | None:
             step = document.error.step if document.error is not None else None
             why = f"noetl show {name} shows more"
             if step is not None:
-                why = (
-                    f"noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint} explains why"
-                )
+                why = f"noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint} explains why"
             return f"{why}; noetl retry {name} retries what failed"
         case "paused":
             return f"continue with: noetl resume {name}"

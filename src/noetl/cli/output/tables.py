@@ -24,9 +24,7 @@ ID_CHARS = 13  # of an id: its millisecond; more where that is not unique
 DIGEST_CHARS = 12
 
 
-def titled(
-    titles: Sequence[str], rows: Iterator[list[Styled]] | Sequence[list[Styled]]
-) -> list[list[Styled]]:
+def titled(titles: Sequence[str], rows: Iterator[list[Styled]] | Sequence[list[Styled]]) -> list[list[Styled]]:
     """A table under a row of titles."""
     return list(table([[Styled(title, "faint") for title in titles], *rows], indent=""))
 
@@ -116,9 +114,7 @@ def _short_ids(ids: Sequence[str]) -> dict[str, str]:
 
 def _fitted(rows: list[list[Styled]], columns: int) -> list[list[Styled]]:
     """The path is cut when lines would be too long."""
-    others = sum(
-        max(width(row[place].text) for row in rows) + 2 for place in range(len(rows[0])) if place != 1
-    )
+    others = sum(max(width(row[place].text) for row in rows) + 2 for place in range(len(rows[0])) if place != 1)
     room = max(PATH_COLUMNS_MIN, columns - others)
     return [[row[0], Styled(_cut(row[1].text, room), row[1].style), *row[2:]] for row in rows]
 

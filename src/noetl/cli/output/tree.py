@@ -103,9 +103,7 @@ def _headline(execution: ExecutionInfo, document: ShowDocument, now: datetime) -
     return line
 
 
-def _steps(
-    steps: Sequence[StepDocument], execution: ExecutionInfo, children: _Children
-) -> Iterator[TreeBranch]:
+def _steps(steps: Sequence[StepDocument], execution: ExecutionInfo, children: _Children) -> Iterator[TreeBranch]:
     room = min(NAME_COLUMNS, max((width(one_line(step.id)) for step in steps), default=0))
     left_out = len(steps) - 2 * STEPS_SHOWN
     for number, step in enumerate(steps):
@@ -159,9 +157,7 @@ def _below(step: StepDocument, execution: ExecutionInfo, children: _Children) ->
         yield TreeBranch((Styled(_failure(step.error), "warning" if step.handled else "error"),))
     yield from _failures(step)
     if step.why is not None:
-        yield TreeBranch(
-            (Styled(one_line(step.why), "info"),), tuple(_signal(step, execution, children.hint))
-        )
+        yield TreeBranch((Styled(one_line(step.why), "info"),), tuple(_signal(step, execution, children.hint)))
     if step.child is not None:
         yield _child(step.child, children)
     yield from _steps(step.blocks, execution, children)

@@ -88,9 +88,7 @@ def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Find
         return
     bound = {each.name for each in own.entries} if isinstance(own, Map) else set()
     fresh = [
-        _bound(key, inbox, workload, step, findings)
-        for key in {**inbox.delivered, **inbox.reads}
-        if key not in bound
+        _bound(key, inbox, workload, step, findings) for key in {**inbox.delivered, **inbox.reads} if key not in bound
     ]
     if not fresh:
         return
@@ -115,13 +113,9 @@ def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings
         findings.note(where, "payload-missing", message)
         return pair(key, quoted(f"{{{{ workload.{key} }}}}"))
     if key in inbox.delivered or inbox.whole:
-        message = (
-            f'not every token of "{step.name}" provides "{key}"; a token without it reads an earlier value'
-        )
+        message = f'not every token of "{step.name}" provides "{key}"; a token without it reads an earlier value'
     else:
-        message = (
-            f'no arc provides "{key}" to "{step.name}"; a request or an earlier arc may have provided it'
-        )
+        message = f'no arc provides "{key}" to "{step.name}"; a request or an earlier arc may have provided it'
     findings.note(where, "payload-missing", message)
     return pair(key, quoted(f"{{{{ {path} | default(none) }}}}"))
 

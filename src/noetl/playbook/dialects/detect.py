@@ -38,9 +38,7 @@ class DialectMarker(NamedTuple):
 class DetectedDialect(NamedTuple):
     dialect: Dialect
     markers: tuple[DialectMarker, ...]
-    mixed: tuple[DialectMarker, DialectMarker] | None = (
-        None  # an older and a newer marker that exclude each other
-    )
+    mixed: tuple[DialectMarker, DialectMarker] | None = None  # an older and a newer marker that exclude each other
 
     def has(self, age: Age) -> bool:
         return any(marker.age == age for marker in self.markers)
@@ -68,9 +66,7 @@ def _markers(layout: Layout) -> Iterator[DialectMarker]:
     root = layout.root
     for key in ("apiVersion", "kind"):
         value = root.text(key)
-        if value is None or (
-            key == "apiVersion" and value.startswith("noetl.io/") and value != "noetl.io/v2"
-        ):
+        if value is None or (key == "apiVersion" and value.startswith("noetl.io/") and value != "noetl.io/v2"):
             yield DialectMarker("weak", key, max(root.start, 0))
     bare = set(parts.workload_keys(root)) - SCOPES
     for step in parts.steps(root):
@@ -128,9 +124,7 @@ def _in_policy(task: Map) -> Iterator[DialectMarker]:
     if policy is None:
         return
     is_eval = policy.entry.name == "eval"
-    yield DialectMarker(
-        "v2" if is_eval else "late", "eval" if is_eval else "spec.policy.rules", policy.entry.start
-    )
+    yield DialectMarker("v2" if is_eval else "late", "eval" if is_eval else "spec.policy.rules", policy.entry.start)
     for rule in policy.rules:
         yield from _key(rule, "expr", "rule", "v2")
         if not is_eval and needs_repair(rule):
@@ -175,9 +169,7 @@ def _looks_like_v2(layout: Layout, markers: tuple[DialectMarker, ...]) -> bool:
     if "next as a list" in words and any(word.startswith("- ") for word in words):
         return True
     assert isinstance(layout.root, Map)
-    return any(
-        _says_success(leaf.text) for step in parts.steps(layout.root) for _, leaf in parts.texts(step.body)
-    )
+    return any(_says_success(leaf.text) for step in parts.steps(layout.root) for _, leaf in parts.texts(step.body))
 
 
 def _says_success(text: str) -> bool:

@@ -56,9 +56,7 @@ def steps(root: Map) -> list[StepPart]:
     workflow, workbook = root.get("workflow"), root.map("workbook")
     result = [StepPart(each.text("step") or "", each) for each in maps(workflow)]
     blocks = workbook.entries if workbook else []
-    return result + [
-        StepPart(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)
-    ]
+    return result + [StepPart(each.name, each.value, block=True) for each in blocks if isinstance(each.value, Map)]
 
 
 def maps(value: Node | None) -> list[Map]:

@@ -27,9 +27,7 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
     expr = rule.entry("expr")
     if expr is not None:
         if rule.get("when") is not None:
-            findings.refuse(
-                expr.start, '"expr" has been renamed to "when", but both are present', fix="keep one"
-            )
+            findings.refuse(expr.start, '"expr" has been renamed to "when", but both are present', fix="keep one")
             return
         rename(expr, "when")
     otherwise = rule.entry("else")
@@ -40,14 +38,10 @@ def rewrite_rule(rule: Map, findings: Findings, *, v2: bool) -> None:
         if repaired and rule.get("when") is None:
             rule.entries.insert(0, pair("when", plain("true")))
             findings.note(
-                rule.start,
-                "constant-rule",
-                "a rule without a condition always matches; `when: true` has been added",
+                rule.start, "constant-rule", "a rule without a condition always matches; `when: true` has been added"
             )
     if repaired and not v2:
-        message = (
-            "the action belongs under `then`" if otherwise is None else "the action belongs under `else.then`"
-        )
+        message = "the action belongs under `then`" if otherwise is None else "the action belongs under `else.then`"
         findings.note(rule.start, "else-repaired", f"{message} and has been moved there")
 
 
@@ -147,9 +141,7 @@ def _unlabel(task: TaskPart, label: LayoutEntry, findings: Findings) -> None:
         return
     named = task.body.take("name")
     if named is not None and not (isinstance(named.value, Leaf) and named.value.text == label.name):
-        findings.refuse(
-            named.start, f'the task has the label "{label.name}" and a different name', fix="keep one"
-        )
+        findings.refuse(named.start, f'the task has the label "{label.name}" and a different name', fix="keep one")
         return
     assert label.key is not None
     tail = "".join("   " + text for text in comments(label.gap))

@@ -25,13 +25,7 @@ from noetl.playbook.dialects.templates import OLD_REF
 from noetl.playbook.language import REDUCERS
 
 _PREFIXES = {"set_ctx": "ctx.", "set_iter": "iter.", "set_vars": "step.", "set_shared": "ctx."}
-_STORES = {
-    "postgres": "relational",
-    "duckdb": "relational",
-    "sqlite": "relational",
-    "nats": "nats",
-    "blob": "blob",
-}
+_STORES = {"postgres": "relational", "duckdb": "relational", "sqlite": "relational", "nats": "nats", "blob": "blob"}
 _NEW_NAMES = {"checksum": "sha256", "size": "bytes"}
 
 
@@ -107,9 +101,7 @@ class SetRewriter:
         return None
 
     def _single(self, entry: LayoutEntry, path: str) -> LayoutEntry:
-        inner = LayoutEntry(
-            key=plain(path), value=entry.value, gap=entry.gap, tail=entry.tail, base=entry.base
-        )
+        inner = LayoutEntry(key=plain(path), value=entry.value, gap=entry.gap, tail=entry.tail, base=entry.base)
         if entry.flow:
             inner.gap = ": "
         inner.start = entry.start
@@ -133,9 +125,7 @@ class SetRewriter:
         reduce = self._declared()
         message = f"`{name}` is written to `ctx.{name}` with the reducer `{reducer}`"
         if reduce is None:
-            message = (
-                f"`{name}` is written to `ctx.{name}`; there is no single loop for the reducer `{reducer}`"
-            )
+            message = f"`{name}` is written to `ctx.{name}`; there is no single loop for the reducer `{reducer}`"
         self.findings.note(entry.start, "set-shared", message)
         if reduce is not None and f"ctx.{name}" not in self.reduced:
             self.reduced.add(f"ctx.{name}")
@@ -152,14 +142,8 @@ class SetRewriter:
 
     def _check_reference_names(self, target: Map) -> None:
         for entry in target.entries:
-            if (
-                isinstance(entry.value, Leaf)
-                and is_reference(entry.value.text)
-                and not entry.name.endswith("_ref")
-            ):
-                message = (
-                    f'"{entry.name}" receives a reference, so its name must end in "_ref" wherever it is used'
-                )
+            if isinstance(entry.value, Leaf) and is_reference(entry.value.text) and not entry.name.endswith("_ref"):
+                message = f'"{entry.name}" receives a reference, so its name must end in "_ref" wherever it is used'
                 self.findings.note(entry.start, "reference-name", message)
 
 

@@ -21,14 +21,7 @@ from noetl.playbook.dialects.rules import names_of
 from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathPart, PathRead, TemplateToken
 
 SCOPES = frozenset({*language.SCOPES, "outcome", "vars", "args", "token", "result", "result_ref"})
-OLD_REF = (
-    "store",
-    "key",
-    "range",
-    "checksum",
-    "size",
-    "schema_hint",
-)  # parts of a reference in v2 and v10 (D53)
+OLD_REF = ("store", "key", "range", "checksum", "size", "schema_hint")  # parts of a reference in v2 and v10 (D53)
 _KEPT = frozenset({"status", "error", "meta", "http", "pg", "py", "ref", "data"})
 
 
@@ -41,9 +34,7 @@ class TemplateContext(NamedTuple):
     bare: Mapping[str, str] = {}  # names without a scope → with it (D81)
     shared: frozenset[str] = frozenset()  # names that `set_shared` writes, so that `vars.x` is `ctx.x`
     payload: str = "input"  # the new name of `args`
-    guaranteed: frozenset[str] | None = (
-        None  # keys of `args` that every token brings; None: all that are read
-    )
+    guaranteed: frozenset[str] | None = None  # keys of `args` that every token brings; None: all that are read
 
 
 class Remark(NamedTuple):
@@ -204,11 +195,7 @@ class _Rewriter:
                     done.add(token.start)
                     self.changes.append(TextEdit(token.start + 1, token.end - 1, "ok"))
         for token in self.parsed.tokens if status else []:
-            if (
-                token.type == "string"
-                and template_tokens.string_value(token) == "success"
-                and token.start not in done
-            ):
+            if token.type == "string" and template_tokens.string_value(token) == "success" and token.start not in done:
                 words = "a status is `ok` where v2 has `success`; this `success` has not been changed"
                 self.remarks.append(Remark(token.start, "success-left", words))
 

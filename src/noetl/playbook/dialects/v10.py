@@ -15,9 +15,7 @@ from noetl.playbook.dialects.rules import name_tasks, rewrite_rule
 from noetl.playbook.dialects.set_keys import SetRewriter
 from noetl.playbook.dialects.v2 import to_router
 
-EXACT = (
-    "event.name in ['step.done','step.failed','loop.done']"  # a guard that is also true after a failure (D80)
-)
+EXACT = "event.name in ['step.done','step.failed','loop.done']"  # a guard that is also true after a failure (D80)
 
 
 def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, exact: bool) -> None:
@@ -62,9 +60,7 @@ def _take_args(body: Map, findings: Findings) -> None:
     if entry is None:
         return
     if body.get("input") is not None:
-        findings.refuse(
-            entry.start, '"args" has been renamed to "input", but both are present', fix="keep one of them"
-        )
+        findings.refuse(entry.start, '"args" has been renamed to "input", but both are present', fix="keep one of them")
         return
     rename(entry, "input")
 
@@ -72,16 +68,12 @@ def _take_args(body: Map, findings: Findings) -> None:
 def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
     """In the older dialects, an arc that does not read the result was also taken after a failure (D80)."""
     when = arc.entry("when")
-    text = (
-        when.value.text if when is not None and isinstance(when.value, Leaf) and not when.value.null else None
-    )
+    text = when.value.text if when is not None and isinstance(when.value, Leaf) and not when.value.null else None
     if text is not None and _reads_result(text):
         return
     target = arc.text("step") or ""
     if not exact:
-        message = (
-            f'the arc to "{target}" is taken only after success; it used to be taken after a failure too'
-        )
+        message = f'the arc to "{target}" is taken only after success; it used to be taken after a failure too'
         findings.note(arc.start, "arc-on-failure", message)
         return
     parsed = template_tokens.parse(text) if text is not None and template_tokens.is_template(text) else None
@@ -95,18 +87,14 @@ def _guard(arc: Map, findings: Findings, *, exact: bool) -> None:
         inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
         when.value = quoted(f"{{{{ {EXACT} and ({inner}) }}}}")
     else:
-        message = (
-            f'the guard of the arc to "{target}" cannot be extended, so the arc is taken only after success'
-        )
+        message = f'the guard of the arc to "{target}" cannot be extended, so the arc is taken only after success'
         findings.note(arc.start, "arc-on-failure", message)
 
 
 def _reads_result(text: str) -> bool:
     """Does the guard read `event`, `output.status` or `output.error` (D37)?"""
     paths = [reading.path for reading in template_tokens.free_reads(text)]
-    return any(
-        path[0] == "event" or path[:2] in (("output", "status"), ("output", "error")) for path in paths
-    )
+    return any(path[0] == "event" or path[:2] in (("output", "status"), ("output", "error")) for path in paths)
 
 
 ADVICE = {
@@ -115,12 +103,7 @@ ADVICE = {
     "sink": "add a task that stores the data and returns a reference",
     "retry": "write a rule with `do: retry` under the task's `spec.policy.rules`",
 }
-_AGES = {
-    "v2": "v2",
-    "old": "v2 and v10",
-    "late": "v10 and the canonical form",
-    "canonical": "the canonical form",
-}
+_AGES = {"v2": "v2", "old": "v2 and v10", "late": "v10 and the canonical form", "canonical": "the canonical form"}
 
 
 def refuse_reserved(root: Map, findings: Findings) -> None:
@@ -144,9 +127,7 @@ def refuse_mixed(detected: DetectedDialect, findings: Findings) -> None:
     old, new = detected.mixed
     there = findings.layout.mark(new.at)
     newer = f"belongs to {_AGES[new.age]}"
-    message = (
-        f'"{old.what}" belongs to {_AGES[old.age]}, but "{new.what}" at {there.line}:{there.column} {newer}'
-    )
+    message = f'"{old.what}" belongs to {_AGES[old.age]}, but "{new.what}" at {there.line}:{there.column} {newer}'
     related = (Related(there, f'"{new.what}" {newer}'),)
     fix = "write the whole document in one dialect, and migrate it then"
     findings.refuse(old.at, message, code="mixed-dialects", fix=fix, related=related)

@@ -99,18 +99,11 @@ def _move_when(body: Map, findings: Findings) -> None:
     body.entries.pop(position)
     in_braces = body.style == "flow"
     lead, tail, start = entry.lead, entry.tail, entry.start
-    guard = LayoutEntry(
-        key=plain("when"), gap=entry.gap, value=entry.value, tail=tail, base=entry.base, start=start
-    )
+    guard = LayoutEntry(key=plain("when"), gap=entry.gap, value=entry.value, tail=tail, base=entry.base, start=start)
     guard.flow, guard.glue = entry.flow, entry.glue
     allow = Map(entries=[pair("allow", plain("true"))], style="flow")
     deny = Map(entries=[pair("allow", plain("false"))], style="flow")
-    rules = List(
-        entries=[
-            item(Map(entries=[guard, pair("then", allow)])),
-            item(table(**{"else": table(then=deny)})),
-        ]
-    )
+    rules = List(entries=[item(Map(entries=[guard, pair("then", allow)])), item(table(**{"else": table(then=deny)}))])
     admit = table(rules=rules)
     if not in_braces:
         admit.style = "block"
@@ -181,9 +174,7 @@ def to_router(following: LayoutEntry) -> None:
         if value.style == "flow":
             following.value.style, following.value.base = "flow", value.base
     elif value.get("arcs") is None and value.get("step") is not None:
-        arc = Map(
-            entries=value.entries, style=value.style, open=value.open, close=value.close, base=value.base
-        )
+        arc = Map(entries=value.entries, style=value.style, open=value.open, close=value.close, base=value.base)
         arc.start = value.start
         following.value = table(arcs=List(entries=[item(arc)]))
 

@@ -130,18 +130,14 @@ class DevCluster:
         """Start processes concurrently. `stop` stops them, even if a start fails."""
         assert self._folder is not None
         logs = self._folder.path / "logs"
-        group = [
-            ManagedProcess(each, logs / f"{each.name}.log", self._clock, self._lock) for each, _ in specs
-        ]
+        group = [ManagedProcess(each, logs / f"{each.name}.log", self._clock, self._lock) for each, _ in specs]
         self._groups.append(group)
 
         async def start(child: ManagedProcess, words: str) -> None:
             seconds = await child.start()
             self._report(
                 DevClusterStatus(
-                    child.name,
-                    words or child.ready_line.partition("ready")[2].strip(" :") or "ready",
-                    seconds,
+                    child.name, words or child.ready_line.partition("ready")[2].strip(" :") or "ready", seconds
                 )
             )
 
@@ -259,12 +255,7 @@ class DevCluster:
 
 
 def server_environment(addresses: ClusterAddresses) -> dict[str, str]:
-    return {
-        DATABASE: addresses.database,
-        NATS: addresses.nats,
-        KEY: addresses.key,
-        LINK_KEY: addresses.link_key,
-    }
+    return {DATABASE: addresses.database, NATS: addresses.nats, KEY: addresses.key, LINK_KEY: addresses.link_key}
 
 
 def worker_environment(addresses: ClusterAddresses) -> dict[str, str]:
@@ -272,9 +263,7 @@ def worker_environment(addresses: ClusterAddresses) -> dict[str, str]:
     return {NATS: addresses.nats, LINK_KEY: addresses.link_key}
 
 
-def cluster_processes(
-    options: DevClusterOptions, addresses: ClusterAddresses, folder: Path
-) -> list[ServiceSpec]:
+def cluster_processes(options: DevClusterOptions, addresses: ClusterAddresses, folder: Path) -> list[ServiceSpec]:
     """A server and its workers. Secrets are passed in the environment: command lines are public."""
     # -P: import modules from the installation, not from the working directory.
     noetl = (sys.executable, "-P", "-m", "noetl")

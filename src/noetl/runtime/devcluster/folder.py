@@ -75,9 +75,7 @@ class Folder:
 
     def _check(self) -> None:
         if self.path.stat().st_uid != os.geteuid():
-            raise Rejected(
-                "not-ours", f'"{self.path}" belongs to another user: name one of your own with --dir'
-            )
+            raise Rejected("not-ours", f'"{self.path}" belongs to another user: name one of your own with --dir')
         if any(self.path.iterdir()) and not (self.path / MARK).exists() and not (self.path / "lock").exists():
             reason = "contains other files: name an empty or new folder with --dir"
             raise Rejected("not-ours", f'"{self.path}" {reason}')
@@ -89,9 +87,7 @@ class Folder:
         except BlockingIOError as error:
             who = os.read(descriptor, 32).decode("ascii", "replace").strip()
             reason = f'another `noetl up` (process {who or "unknown"}) uses "{self.path}"'
-            raise Rejected(
-                "busy", f"{reason}: use that one, stop it, or name another folder with --dir"
-            ) from error
+            raise Rejected("busy", f"{reason}: use that one, stop it, or name another folder with --dir") from error
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, str(os.getpid()).encode(), 0)
 
@@ -113,9 +109,7 @@ class Folder:
                 flock(descriptor, LOCK_EX | LOCK_NB)
                 return descriptor
             if clock.monotonic() > until:
-                raise Rejected(
-                    "busy", f'processes of an earlier `noetl up` still use "{self.path}"{self._kill_hint()}'
-                )
+                raise Rejected("busy", f'processes of an earlier `noetl up` still use "{self.path}"{self._kill_hint()}')
             await clock.sleep(POLL_S)
 
     def _kill_hint(self) -> str:
@@ -194,6 +188,4 @@ def _is_left_over(path: Path) -> bool:
     except OSError:
         return False
     ours = found.st_uid == os.geteuid() or os.geteuid() == 0
-    return (
-        path.parent == Path("/tmp") and path.name.startswith(_SHORT) and stat.S_ISDIR(found.st_mode) and ours
-    )
+    return path.parent == Path("/tmp") and path.name.startswith(_SHORT) and stat.S_ISDIR(found.st_mode) and ours

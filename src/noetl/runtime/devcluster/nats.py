@@ -106,7 +106,6 @@ def _quoted(path: Path) -> str:
     text = str(path)
     if not text.isprintable() or '"' in text or "\\" in text:
         raise Rejected(
-            "bad-folder",
-            "NATS cannot use a folder with quotes, backslashes or control characters in its name",
+            "bad-folder", "NATS cannot use a folder with quotes, backslashes or control characters in its name"
         )
     return f'"{text}"'

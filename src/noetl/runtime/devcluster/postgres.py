@@ -147,9 +147,7 @@ class Postgres:
         """After a kill: wait for the last server to end. Its process id may be reused by now."""
         pid_file = self.data / "postmaster.pid"
         until = self._clock.monotonic() + LEFTOVER_S
-        while (pid := _read_pid(pid_file)) is not None and (
-            is_ours := serves_data(pid, self.data)
-        ) is not None:
+        while (pid := _read_pid(pid_file)) is not None and (is_ours := serves_data(pid, self.data)) is not None:
             if not is_ours:
                 pid_file.unlink(missing_ok=True)
                 return
@@ -227,8 +225,7 @@ def check_reachable(path: Path, account: Account | None) -> None:
         if not each.stat().st_mode & 0o001:
             reason = f'PostgreSQL runs as "{account.name}" and has no access to "{each}"'
             raise Rejected(
-                "not-reachable",
-                f"{reason}: name a folder with --dir that it can reach, such as /var/lib/noetl/up",
+                "not-reachable", f"{reason}: name a folder with --dir that it can reach, such as /var/lib/noetl/up"
             )
 
 

@@ -35,9 +35,7 @@ def check_machine(options: DoctorOptions) -> list[Diagnosis]:
         found.append(check_link_key(options.environment))
     if options.database is not None and not options.environment.get(VARIABLE):
         words = f"{VARIABLE} is not set: without it a server can neither store nor read secrets"
-        found.append(
-            Diagnosis("key", "warning", words, f"{VARIABLE}=$({MAKE_KEY}), the same on every server")
-        )
+        found.append(Diagnosis("key", "warning", words, f"{VARIABLE}=$({MAKE_KEY}), the same on every server"))
     return found
 
 
@@ -54,9 +52,7 @@ def check_sqlite() -> Diagnosis:
     words = f"SQLite {apsw.sqlite_lib_version()}"
     if version_of(apsw.sqlite_lib_version()) < SQLITE:
         cure = "pip install --upgrade apsw; until then use a database from one process at a time"
-        return Diagnosis(
-            "sqlite-version", "error", f"{words} may corrupt a file that several processes use", cure
-        )
+        return Diagnosis("sqlite-version", "error", f"{words} may corrupt a file that several processes use", cure)
     return Diagnosis("sqlite-version", "ok", words)
 
 
@@ -68,9 +64,7 @@ def check_tools() -> list[Diagnosis]:
         try:
             point.load()
         except Exception as error:  # noqa: BLE001  # foreign code may raise anything
-            words = (
-                f'the tool "{point.name}" ({point.value}) cannot be loaded: {type(error).__name__}: {error}'
-            )
+            words = f'the tool "{point.name}" ({point.value}) cannot be loaded: {type(error).__name__}: {error}'
             cure = f"install its dependencies, or remove its package: {point.value.split(':')[0]}"
             found.append(Diagnosis("tools", "error", words, cure))
             continue
@@ -86,9 +80,7 @@ def check_key(environment: Mapping[str, str]) -> Diagnosis:
         count = len(KeyFile(environment=environment).all())
     except NoetlError as error:
         return Diagnosis("key", "error", str(error), f"create one: {MAKE_KEY}")
-    return Diagnosis(
-        "key", "ok", f"{VARIABLE} holds {count} key{'s' if count > 1 else ''} for stored secrets"
-    )
+    return Diagnosis("key", "ok", f"{VARIABLE} holds {count} key{'s' if count > 1 else ''} for stored secrets")
 
 
 def check_link_key(environment: Mapping[str, str]) -> Diagnosis:
@@ -97,9 +89,7 @@ def check_link_key(environment: Mapping[str, str]) -> Diagnosis:
         words = f"{LINK_KEY} is not set: workers receive no credentials"
         return Diagnosis("link-key", "warning", words, f"set the same key on servers and workers: {MAKE_KEY}")
     try:
-        body = base64.b64decode(
-            text.strip(), altchars=b"-_" if set("-_") & set(text) else None, validate=True
-        )
+        body = base64.b64decode(text.strip(), altchars=b"-_" if set("-_") & set(text) else None, validate=True)
     except (binascii.Error, ValueError):
         body = b""
     if len(body) != KEY_BYTES:

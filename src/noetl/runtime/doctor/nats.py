@@ -74,9 +74,7 @@ async def _examine(client: Client, monitor: str) -> list[Diagnosis]:
     except (ServiceUnavailableError, NotFoundError, NatsError, TimeoutError):
         words = "JetStream is disabled, or this user has no access to it: the work queue needs it"
         return [*found, Diagnosis("nats-jetstream", "error", words, f"in nats.conf: {_SETTINGS}")]
-    found.append(
-        Diagnosis("nats-jetstream", "ok", f"JetStream is enabled, with {count(account.streams, 'stream')}")
-    )
+    found.append(Diagnosis("nats-jetstream", "ok", f"JetStream is enabled, with {count(account.streams, 'stream')}"))
     found += [await check_queue(stream), *check_store(await fetch_store(monitor))]
     return found
 
@@ -138,9 +136,7 @@ def check_store(store: JetStreamStore | None) -> list[Diagnosis]:
     found = [Diagnosis("nats-sync", "ok", "sync_interval is always")]
     if not store.synced:
         words = "NATS acknowledges before it syncs: a power loss may destroy minutes of results"
-        found = [
-            Diagnosis("nats-sync", "warning", words, "sync_interval: always in nats.conf, or three replicas")
-        ]
+        found = [Diagnosis("nats-sync", "warning", words, "sync_interval: always in nats.conf, or three replicas")]
     if any(store.folder == each or store.folder.startswith(f"{each}/") for each in TEMPORARY):
         words = f"the store is in a temporary folder: {store.folder}"
         found.append(Diagnosis("nats-store", "warning", words, f"in nats.conf: {_SETTINGS}"))

@@ -46,9 +46,7 @@ WHERE datname = current_database() AND state LIKE 'idle in transaction%' AND now
 """
 
 
-async def check_postgres(
-    url: str, environment: Mapping[str, str], clock: Clock | None = None
-) -> list[Diagnosis]:
+async def check_postgres(url: str, environment: Mapping[str, str], clock: Clock | None = None) -> list[Diagnosis]:
     try:
         connection = await asyncpg.connect(url, timeout=CONNECT_S, command_timeout=CONNECT_S)
     except Exception as error:  # noqa: BLE001  # a wrong address causes many different exceptions
@@ -62,16 +60,9 @@ async def check_postgres(
 
 
 async def _examine(connection: Connection, environment: Mapping[str, str], clock: Clock) -> list[Diagnosis]:
-    row = await connection.fetchrow(
-        "SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in _SETTINGS)
-    )
+    row = await connection.fetchrow("SELECT " + ", ".join(f"current_setting('{name}') AS {name}" for name in _SETTINGS))
     settings: dict[str, str] = dict(row)
-    found = [
-        check_version(settings),
-        check_durability(settings),
-        check_commits(settings),
-        check_encoding(settings),
-    ]
+    found = [check_version(settings), check_durability(settings), check_commits(settings), check_encoding(settings)]
     found += [await check_clock(connection, clock), await check_idle_sessions(connection)]
     number = await _tables(connection)
     found.append(check_schema(number))
@@ -94,9 +85,7 @@ def _unreachable() -> str:
 def check_version(settings: dict[str, str]) -> Diagnosis:
     words = f"PostgreSQL {settings['server_version']} answers"
     if int(settings["server_version_num"]) < OLDEST:
-        return Diagnosis(
-            "postgres-version", "error", words, f"NoETL needs PostgreSQL {OLDEST // 10_000} or newer"
-        )
+        return Diagnosis("postgres-version", "error", words, f"NoETL needs PostgreSQL {OLDEST // 10_000} or newer")
     return Diagnosis("postgres-version", "ok", words)
 
 
@@ -122,9 +111,7 @@ def check_commits(settings: dict[str, str]) -> Diagnosis:
 def check_encoding(settings: dict[str, str]) -> Diagnosis:
     if (found := settings["server_encoding"]) != "UTF8":
         cure = "create another database: CREATE DATABASE noetl ENCODING 'UTF8' TEMPLATE template0"
-        return Diagnosis(
-            "postgres-encoding", "error", f"the encoding of the database is {found}, not UTF8", cure
-        )
+        return Diagnosis("postgres-encoding", "error", f"the encoding of the database is {found}, not UTF8", cure)
     return Diagnosis("postgres-encoding", "ok", "the encoding of the database is UTF8")
 
 
@@ -137,12 +124,8 @@ async def check_clock(connection: Connection, clock: Clock) -> Diagnosis:
     if abs(seconds) > SKEW_S:
         where = "ahead of" if seconds > 0 else "behind"
         words = f"the clock of the database is {abs(seconds):.0f} s {where} the local one"
-        return Diagnosis(
-            "postgres-clock", "warning", words, "synchronise both machines by NTP (chrony, timesyncd)"
-        )
-    return Diagnosis(
-        "postgres-clock", "ok", f"its clock and the local one differ by {abs(seconds) * 1000:.0f} ms"
-    )
+        return Diagnosis("postgres-clock", "warning", words, "synchronise both machines by NTP (chrony, timesyncd)")
+    return Diagnosis("postgres-clock", "ok", f"its clock and the local one differ by {abs(seconds) * 1000:.0f} ms")
 
 
 async def check_idle_sessions(connection: Connection) -> Diagnosis:
@@ -169,17 +152,13 @@ def check_schema(number: int | None) -> Diagnosis:
     check = "postgres-schema"
     if number is None:
         words = "the schema noetl is not from NoETL, or this user cannot read it"
-        return Diagnosis(
-            check, "error", words, "use another database, or grant the user all rights on that schema"
-        )
+        return Diagnosis(check, "error", words, "use another database, or grant the user all rights on that schema")
     if number > VERSION:
         words = f"the tables have version {number}, and this NoETL supports {VERSION}"
         return Diagnosis(check, "error", words, "update NoETL on this machine")
     if number < VERSION:
         words = (
-            "no tables yet"
-            if number == 0
-            else f"the tables have version {number}, and this NoETL supports {VERSION}"
+            "no tables yet" if number == 0 else f"the tables have version {number}, and this NoETL supports {VERSION}"
         )
         return Diagnosis(check, "info", f"{words}: the next `noetl server` upgrades them")
     return Diagnosis(check, "ok", f"the tables have version {number}")
@@ -202,18 +181,13 @@ async def check_executions(connection: Connection) -> Diagnosis:
     if row["ownerless"]:
         words = f"{row['ownerless']} of {row['all']} open executions have no live owner and make no progress"
         return Diagnosis(
-            "postgres-executions",
-            "warning",
-            words,
-            f"start a server; a live one adopts them within {LEASE_S:g} s",
+            "postgres-executions", "warning", words, f"start a server; a live one adopts them within {LEASE_S:g} s"
         )
     return Diagnosis("postgres-executions", "ok", f"{row['all']} open executions, each with a live owner")
 
 
 async def check_secrets(connection: Connection, environment: Mapping[str, str]) -> Diagnosis:
-    rows = await connection.fetch(
-        "SELECT key_id, count(*) AS count FROM noetl.secrets WHERE body <> '' GROUP BY 1"
-    )
+    rows = await connection.fetch("SELECT key_id, count(*) AS count FROM noetl.secrets WHERE body <> '' GROUP BY 1")
     try:
         known = {key.id for key in KeyFile(environment=environment).all()}
     except NoetlError:

@@ -70,10 +70,7 @@ async def check_token(client: Client) -> Diagnosis:
         identity = await client.whoami()
     except (Rejected, NotFound, Unavailable) as error:
         return Diagnosis(
-            "server-token",
-            "error",
-            str(error),
-            "create one on the server: noetl token create NAME --scope run",
+            "server-token", "error", str(error), "create one on the server: noetl token create NAME --scope run"
         )
     if identity.get("open"):
         return Diagnosis("server-token", "info", "it requires no token, which is only safe for local use")
@@ -93,14 +90,8 @@ async def check_workers(client: Client) -> list[Diagnosis]:
     found = [Diagnosis("server-workers", "ok", f"{count(number, 'worker')}: {_describe(pools)}")]
     if not number:
         words = "there is no worker: executions make no progress"
-        found = [
-            Diagnosis(
-                "server-workers", "error", words, "start noetl worker with NOETL_NATS and NOETL_LINK_KEY"
-            )
-        ]
-    is_embedded = any(
-        isinstance(each, dict) and each.get("name") == EMBEDDED_WORKER for each in answer["workers"]
-    )
+        found = [Diagnosis("server-workers", "error", words, "start noetl worker with NOETL_NATS and NOETL_LINK_KEY")]
+    is_embedded = any(isinstance(each, dict) and each.get("name") == EMBEDDED_WORKER for each in answer["workers"])
     for pool, paths in sorted(wanted.items()):
         if number and pool not in pools and not is_embedded:
             words = f'no worker serves the pool "{pool}", which {_some(paths)} use'
@@ -138,8 +129,7 @@ def pools_of(text: str, kinds: Kinds) -> set[str]:
 
 def _describe(pools: dict[str, dict[str, JSON]]) -> str:
     return ", ".join(
-        f"{name} ({each.get('busy', 0)} of {each.get('slots', 0)} slots busy)"
-        for name, each in sorted(pools.items())
+        f"{name} ({each.get('busy', 0)} of {each.get('slots', 0)} slots busy)" for name, each in sorted(pools.items())
     )
 
 

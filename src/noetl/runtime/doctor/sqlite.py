@@ -25,9 +25,7 @@ SPACE_LOW: Final = 1 << 30
 SPACE_NONE: Final = 64 << 20
 INTEGRITY_BYTES_MAX: Final = 1 << 30  # checking a larger file takes too long
 BUSY_MS: Final = 1_000
-NETWORK_FILE_SYSTEMS: Final = frozenset(
-    {"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"}
-)
+NETWORK_FILE_SYSTEMS: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "9p", "fuse.sshfs", "afs", "ceph", "glusterfs"})
 
 
 def check_sqlite_file(path: Path, environment: Mapping[str, str]) -> list[Diagnosis]:
@@ -55,9 +53,7 @@ def check_sqlite_file(path: Path, environment: Mapping[str, str]) -> list[Diagno
     return found
 
 
-def _check_contents(
-    connection: apsw.Connection, path: Path, environment: Mapping[str, str]
-) -> list[Diagnosis]:
+def _check_contents(connection: apsw.Connection, path: Path, environment: Mapping[str, str]) -> list[Diagnosis]:
     version = version_of(connection, str(path))
     found = [
         check_schema(version),
@@ -75,9 +71,7 @@ def check_missing(path: Path) -> Diagnosis:
     nearest = next(each for each in path.parents if each.exists())
     if not os.access(nearest, os.W_OK | os.X_OK):
         cure = f"chmod u+wx {nearest}, or name another file with --db"
-        return Diagnosis(
-            "sqlite-file", "error", f"{path} does not exist, and {nearest} is not writable", cure
-        )
+        return Diagnosis("sqlite-file", "error", f"{path} does not exist, and {nearest} is not writable", cure)
     return Diagnosis("sqlite-file", "ok", f"{path} does not exist yet: the first `noetl run` creates it")
 
 
@@ -124,11 +118,7 @@ def check_file_system(path: Path) -> Diagnosis | None:
 def check_schema(version: int) -> Diagnosis:
     if version == VERSION:
         return Diagnosis("sqlite-schema", "ok", f"the tables have version {version}")
-    words = (
-        "no tables yet"
-        if version == 0
-        else f"the tables have version {version}, and this NoETL supports {VERSION}"
-    )
+    words = "no tables yet" if version == 0 else f"the tables have version {version}, and this NoETL supports {VERSION}"
     return Diagnosis("sqlite-schema", "info", f"{words}: the next `noetl run` upgrades them")
 
 
@@ -177,9 +167,7 @@ def check_processes(connection: apsw.Connection, path: Path) -> Diagnosis:
     running = f"{len(alive)} running NoETL process{'' if len(alive) == 1 else 'es'}"
     if left:
         cure = "noetl list shows them; noetl resume ID continues one, noetl cancel ID ends it"
-        return Diagnosis(
-            "sqlite-executions", "info", f"{left} of {there} without a live owner; {running}", cure
-        )
+        return Diagnosis("sqlite-executions", "info", f"{left} of {there} without a live owner; {running}", cure)
     return Diagnosis("sqlite-executions", "ok", f"{there}; {running}")
 
 
@@ -192,6 +180,4 @@ def check_keys(connection: apsw.Connection, path: Path, environment: Mapping[str
         is_open = file.exists() and file.stat().st_mode & 0o077
         return [Diagnosis("key-file", "error", str(error), f"chmod 600 {file}" if is_open else None)]
     rows = connection.execute("SELECT key_id, count(*) FROM secrets WHERE body <> x'' GROUP BY key_id")
-    return [
-        check_stored_secrets({str(key): int(str(count)) for key, count in rows}, {key.id for key in found})
-    ]
+    return [check_stored_secrets({str(key): int(str(count)) for key, count in rows}, {key.id for key in found})]

@@ -20,13 +20,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.server import playbook_body
 from noetl.server.graph import playbook_graph, small_enough
 from noetl.server.params import READ, ContextParam, error_responses
-from noetl.server.playbook_body import (
-    PLAYBOOK_BODY_MAX,
-    ReferenceOperation,
-    TextOperation,
-    read_text,
-    resolve_text,
-)
+from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, ReferenceOperation, TextOperation, read_text, resolve_text
 from noetl.views.documents import problem_document
 from noetl.views.explain.explain_text import explanation_text
 from noetl.views.explain.playbook import explain
@@ -67,9 +61,7 @@ async def check_text(request: Request[Any, Any, Any], context: ContextParam) -> 
 async def explain_text(request: Request[Any, Any, Any], context: ContextParam) -> ExplainResponse:
     _, program = await _program(context, await resolve_text(request, context.services))
     explanation = await context.cpu_pool.run(explain, program, context.services.kinds)
-    return ExplainResponse(
-        text=await context.cpu_pool.run(explanation_text, explanation), explanation=explanation
-    )
+    return ExplainResponse(text=await context.cpu_pool.run(explanation_text, explanation), explanation=explanation)
 
 
 @post(
@@ -81,9 +73,7 @@ async def explain_text(request: Request[Any, Any, Any], context: ContextParam) -
     operation_class=ReferenceOperation,
     request_max_body_size=PLAYBOOK_BODY_MAX,
     responses={
-        200: ResponseSpec(
-            PlaybookGraph, generate_examples=False, description="The graph, or a drawing of it"
-        ),
+        200: ResponseSpec(PlaybookGraph, generate_examples=False, description="The graph, or a drawing of it"),
         **error_responses(404, 422),
     },
 )

@@ -40,10 +40,7 @@ class OptionalBody(Operation):
     responses=error_responses(404, 409),
 )
 async def cancel(
-    services: ServicesParam,
-    caller: CallerParam,
-    execution_id: ExecutionId,
-    data: JSONBody[CancelRequest | None] = None,
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[CancelRequest | None] = None
 ) -> CommandResponse:
     """Running calls have 10 s to stop. Child executions are cancelled, too."""
     reason = data.reason if data is not None else ""
@@ -60,10 +57,7 @@ async def cancel(
     responses=error_responses(404, 409),
 )
 async def pause(
-    services: ServicesParam,
-    caller: CallerParam,
-    execution_id: ExecutionId,
-    data: JSONBody[EmptyRequest | None] = None,
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
 ) -> CommandResponse:
     del data
     return await _send(services, execution_id, Pause(by=caller.name))
@@ -79,10 +73,7 @@ async def pause(
     responses=error_responses(404, 409),
 )
 async def resume(
-    services: ServicesParam,
-    caller: CallerParam,
-    execution_id: ExecutionId,
-    data: JSONBody[EmptyRequest | None] = None,
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
 ) -> CommandResponse:
     del data
     head = await services.listing.head(checked_id(execution_id))
@@ -102,10 +93,7 @@ async def resume(
     responses=error_responses(404, 409, 422),
 )
 async def retry(
-    services: ServicesParam,
-    caller: CallerParam,
-    execution_id: ExecutionId,
-    data: JSONBody[RetryRequest | None] = None,
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[RetryRequest | None] = None
 ) -> CommandResponse:
     request = data or RetryRequest()
     command = Retry(step=request.step, from_start=request.from_start, by=caller.name)
@@ -137,9 +125,7 @@ async def _send(services: Services, execution_id: str, command: Command) -> Comm
         await services.link.command(checked_id(execution_id), command)
     except (NotFound, PlaybookError):
         # A recorded start request that could not run has no playbook: report that it never began instead.
-        require_started(
-            events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again"
-        )
+        require_started(events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again")
         raise
     status = await services.store.status(execution_id)
     if status is None:

@@ -16,13 +16,7 @@ TAGS: Final = ["credentials"]
 CredentialName = Annotated[str, PathParameter(description="the name that playbooks use")]
 
 
-@get(
-    "/credentials",
-    opt=READ,
-    tags=TAGS,
-    summary="List names and versions of secrets",
-    responses=error_responses(),
-)
+@get("/credentials", opt=READ, tags=TAGS, summary="List names and versions of secrets", responses=error_responses())
 async def credentials(services: ServicesParam) -> CredentialList:
     found = await services.secrets.list()
     items = (CredentialItem(name=each.name, version=each.version, at=instant(each.at)) for each in found)
@@ -38,9 +32,7 @@ async def set_credential(
     return CredentialStored(name=known, version=await services.secrets.set(known, data.value))
 
 
-@delete(
-    "/credentials/{name:path}", opt=WRITE, tags=TAGS, summary="Remove a value", responses=error_responses(404)
-)
+@delete("/credentials/{name:path}", opt=WRITE, tags=TAGS, summary="Remove a value", responses=error_responses(404))
 async def remove_credential(services: ServicesParam, name: CredentialName) -> None:
     await services.secrets.remove(clean_text(name.removeprefix("/"), "name"))
 

@@ -42,13 +42,7 @@ from noetl.server.params import (
     clean_text,
     error_responses,
 )
-from noetl.server.playbook_body import (
-    ResolvedStart,
-    authorize,
-    refusals_recorded,
-    resolve,
-    resolve_digest,
-)
+from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
 from noetl.server.services import Services
 from noetl.views.documents import ShowDocument, problem_document
 
@@ -67,9 +61,7 @@ TAGS: Final = ["executions"]
     responses={
         200: ResponseSpec(ShowDocument, generate_examples=False, description="It has ended within `wait`"),
         201: ResponseSpec(StartResponse, generate_examples=False, description="It has started"),
-        202: ResponseSpec(
-            StartResponse, generate_examples=False, description="It has not ended within `wait`"
-        ),
+        202: ResponseSpec(StartResponse, generate_examples=False, description="It has not ended within `wait`"),
         **error_responses(404, 409, 422),
     },
 )
@@ -77,9 +69,7 @@ async def start(
     data: JSONBody[StartRequest],
     context: ContextParam,
     caller: CallerParam,
-    wait: Annotated[
-        float, QueryParameter(description="seconds to wait for its end", ge=0, le=WAIT_MAX_S)
-    ] = 0.0,
+    wait: Annotated[float, QueryParameter(description="seconds to wait for its end", ge=0, le=WAIT_MAX_S)] = 0.0,
     key: Annotated[
         str | None,
         HeaderParameter(
@@ -156,13 +146,9 @@ async def executions(
     services: ServicesParam,
     *,
     status: Annotated[Status | None, QueryParameter(description="only with this status")] = None,
-    open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = (
-        False
-    ),
+    open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = (False),
     path: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
-    before: Annotated[
-        str | None, QueryParameter(description="`next` of the previous page", pattern=ID_PATTERN)
-    ] = None,
+    before: Annotated[str | None, QueryParameter(description="`next` of the previous page", pattern=ID_PATTERN)] = None,
     limit: Limit = PAGE,
 ) -> ExecutionsPage:
     found = await services.listing.executions(
@@ -176,13 +162,7 @@ async def executions(
     return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more)
 
 
-@get(
-    "/executions/find",
-    opt=READ,
-    tags=TAGS,
-    summary="Find ids that begin with a prefix",
-    responses=error_responses(),
-)
+@get("/executions/find", opt=READ, tags=TAGS, summary="Find ids that begin with a prefix", responses=error_responses())
 async def find(
     services: ServicesParam, prefix: Annotated[str, QueryParameter(min_length=1, max_length=64)]
 ) -> ExecutionIds:
@@ -192,13 +172,7 @@ async def find(
         return ExecutionIds(ids=())
 
 
-@get(
-    "/executions/last",
-    opt=READ,
-    tags=TAGS,
-    summary="The execution that started last",
-    responses=error_responses(404),
-)
+@get("/executions/last", opt=READ, tags=TAGS, summary="The execution that started last", responses=error_responses(404))
 async def last(services: ServicesParam) -> LastExecution:
     return LastExecution(execution_id=await services.listing.last())
 

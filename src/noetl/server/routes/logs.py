@@ -36,8 +36,7 @@ LOG_PAGE_MAX: Final = 10_000
 TAGS: Final = ["executions"]
 
 StepParam = Annotated[
-    str | None,
-    QueryParameter(name="step", description="a step, a block or a run", max_length=TEXT_CHARS_MAX),
+    str | None, QueryParameter(name="step", description="a step, a block or a run", max_length=TEXT_CHARS_MAX)
 ]
 
 

@@ -36,13 +36,7 @@ from noetl.server.params import (
     clean_text,
     error_responses,
 )
-from noetl.server.playbook_body import (
-    PLAYBOOK_BODY_MAX,
-    TextOperation,
-    check_text,
-    read_text,
-    registered_text,
-)
+from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, TextOperation, check_text, read_text, registered_text
 from noetl.views.documents import problem_document
 from noetl.views.log import instant
 
@@ -107,12 +101,8 @@ async def playbooks(
     return PlaybookVersionsPage(items=tuple(map(PlaybookVersionItem.from_version, found)), next=more)
 
 
-@get(
-    "/playbooks/one", opt=READ, tags=TAGS, summary="One version with its text", responses=error_responses(404)
-)
-async def playbook(
-    services: ServicesParam, path: PlaybookPath, version: VersionParam = None
-) -> PlaybookDetails:
+@get("/playbooks/one", opt=READ, tags=TAGS, summary="One version with its text", responses=error_responses(404))
+async def playbook(services: ServicesParam, path: PlaybookPath, version: VersionParam = None) -> PlaybookDetails:
     for each in await services.catalog.versions(clean_text(path, "path")):
         if each.current if version is None else each.version == version:
             text = (await services.catalog.get(each.digest)).text
@@ -120,25 +110,13 @@ async def playbook(
     raise NotFound(f'"{path}" has no version {version}')
 
 
-@get(
-    "/playbooks/versions",
-    opt=READ,
-    tags=TAGS,
-    summary="All versions, newest first",
-    responses=error_responses(404),
-)
+@get("/playbooks/versions", opt=READ, tags=TAGS, summary="All versions, newest first", responses=error_responses(404))
 async def versions(services: ServicesParam, path: PlaybookPath) -> PlaybookVersionsPage:
     found = await services.catalog.versions(clean_text(path, "path"))
     return PlaybookVersionsPage(items=tuple(map(PlaybookVersionItem.from_version, found)))
 
 
-@get(
-    "/playbooks/diff",
-    opt=READ,
-    tags=TAGS,
-    summary="Compare two versions",
-    responses=error_responses(404, 422),
-)
+@get("/playbooks/diff", opt=READ, tags=TAGS, summary="Compare two versions", responses=error_responses(404, 422))
 async def diff(
     context: ContextParam,
     path: PlaybookPath,
@@ -157,9 +135,7 @@ async def diff(
 
 def _unified_diff(before: list[str], after: list[str], name_before: str, name_after: str) -> str:
     lines = difflib.unified_diff(before, after, name_before, name_after)
-    return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ no line break at the end\n" for line in lines
-    )
+    return "".join(line if line.endswith("\n") else f"{line}\n\\ no line break at the end\n" for line in lines)
 
 
 @post(
@@ -175,9 +151,7 @@ async def archive(services: ServicesParam, path: PlaybookPath) -> None:
     await services.catalog.archive(clean_text(path, "path"))
 
 
-@get(
-    "/texts/{digest:str}", opt=READ, tags=TAGS, summary="A text by its digest", responses=error_responses(404)
-)
+@get("/texts/{digest:str}", opt=READ, tags=TAGS, summary="A text by its digest", responses=error_responses(404))
 async def text(
     services: ServicesParam, digest: Annotated[str, PathParameter(description="sha256 of the text, in hex")]
 ) -> PlaybookTextResponse:

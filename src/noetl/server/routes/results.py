@@ -42,9 +42,7 @@ _SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
     summary="A stored result",
     responses={
         200: ResponseSpec(bytes, generate_examples=False, description="The whole result", media_type="*/*"),
-        206: ResponseSpec(
-            bytes, generate_examples=False, description="A part of the result", media_type="*/*"
-        ),
+        206: ResponseSpec(bytes, generate_examples=False, description="A part of the result", media_type="*/*"),
         **error_responses(404, 416),
     },
 )
@@ -52,9 +50,7 @@ async def result(
     context: ContextParam,
     execution_id: ExecutionId,
     digest: Annotated[str, PathParameter(description="sha256 of the stored result, in hex")],
-    requested: Annotated[
-        str | None, HeaderParameter(name="Range", description="a single range of bytes")
-    ] = None,
+    requested: Annotated[str | None, HeaderParameter(name="Range", description="a single range of bytes")] = None,
     if_range: Annotated[str | None, HeaderParameter(name="If-Range")] = None,
 ) -> ASGIApp:
     """A result that is stored compressed is sent uncompressed."""
@@ -161,9 +157,7 @@ async def _disconnect(receive: Receive) -> None:
         continue
 
 
-async def _until(
-    disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes]
-) -> AsyncGenerator[bytes, None]:
+async def _until(disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """The chunks until the client disconnects. The source is closed in any case."""
     try:
         async for chunk in chunks:

@@ -34,8 +34,7 @@ async def follow(
     execution_id: ExecutionId,
     after: AfterSeq = 0,
     last_event_id: Annotated[
-        str | None,
-        HeaderParameter(name="Last-Event-ID", description="takes precedence over `after`", max_length=20),
+        str | None, HeaderParameter(name="Last-Event-ID", description="takes precedence over `after`", max_length=20)
     ] = None,
 ) -> ASGIApp:
     """The events in the log after Last-Event-ID, then new ones as they happen, and `event: end` at the end.
@@ -55,10 +54,7 @@ async def follow(
     opt=READ,
     tags=TAGS,
     summary="Follow all executions, as in the list",
-    responses={
-        **_stream_response("`event: head`, for each execution that has changed"),
-        **error_responses(),
-    },
+    responses={**_stream_response("`event: head`, for each execution that has changed"), **error_responses()},
 )
 async def follow_all(context: ContextParam) -> ASGIApp:
     """Changes within half a second are combined. Earlier changes are in the list only."""

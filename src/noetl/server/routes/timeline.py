@@ -170,8 +170,7 @@ async def one_fact(
     responses=error_responses(),
 )
 async def glances(
-    context: ContextParam,
-    ids: Annotated[str, QueryParameter(description="ids, comma-separated", max_length=4_000)],
+    context: ContextParam, ids: Annotated[str, QueryParameter(description="ids, comma-separated", max_length=4_000)]
 ) -> ExecutionOverviews:
     """At most 50. Ids that do not exist are left out."""
     found = []

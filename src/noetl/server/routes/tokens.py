@@ -16,13 +16,7 @@ from noetl.server.params import ADMIN, ContextParam, ServicesParam, clean_text, 
 TAGS: Final = ["tokens"]
 
 
-@get(
-    "/tokens",
-    opt=ADMIN,
-    tags=TAGS,
-    summary="List all tokens, without their secrets",
-    responses=error_responses(),
-)
+@get("/tokens", opt=ADMIN, tags=TAGS, summary="List all tokens, without their secrets", responses=error_responses())
 async def tokens(services: ServicesParam) -> TokenList:
     return TokenList(items=tuple(map(ApiTokenItem.from_token, await services.tokens.list())))
 

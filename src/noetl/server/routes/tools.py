@@ -21,10 +21,7 @@ async def tools(services: ServicesParam) -> ToolList:
     return ToolList(
         items=tuple(
             ToolSummary(
-                kind=name,
-                summary=_first_sentence(unfolded(kind.doc)),
-                pure=kind.pure,
-                free_input=kind.free_input,
+                kind=name, summary=_first_sentence(unfolded(kind.doc)), pure=kind.pure, free_input=kind.free_input
             )
             for name, kind in services.kinds.items()
         )
@@ -35,9 +32,7 @@ def _first_sentence(doc: str) -> str:
     return doc.partition("\n\n")[0].partition(". ")[0].removesuffix(".")
 
 
-@get(
-    "/tools/{kind:str}", opt=READ, tags=["tools"], summary="Describe one kind", responses=error_responses(404)
-)
+@get("/tools/{kind:str}", opt=READ, tags=["tools"], summary="Describe one kind", responses=error_responses(404))
 async def tool(
     services: ServicesParam, kind: Annotated[str, PathParameter(description="as playbooks name it")]
 ) -> ToolDetails:

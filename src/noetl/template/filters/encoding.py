@@ -42,12 +42,7 @@ def tojson(meter: Meter, value: JSON, indent: int | None) -> str:
     return meter.keep(msgspec.json.format(text, indent=indent))
 
 
-@register(
-    ENCODING_FILTERS,
-    "text|fromjson",
-    "Parses JSON",
-    ("{{ '[1, null]'|fromjson }}", "[1,null]"),
-)
+@register(ENCODING_FILTERS, "text|fromjson", "Parses JSON", ("{{ '[1, null]'|fromjson }}", "[1,null]"))
 def fromjson(meter: Meter, text: str) -> JSON:
     meter.text(len(text))
     meter.charge(40 + (len(text) >> 1))
@@ -93,20 +88,13 @@ def depth_of(value: JSON) -> int:
     return deepest
 
 
-@register(
-    ENCODING_FILTERS, "text|b64encode", "Encodes the text as base64", ("{{ 'hi'|b64encode }}", '"aGk="')
-)
+@register(ENCODING_FILTERS, "text|b64encode", "Encodes the text as base64", ("{{ 'hi'|b64encode }}", '"aGk="'))
 def b64encode(meter: Meter, text: str) -> str:
     meter.text(2 * len(text))
     return meter.keep(_b64encode(_bytes(meter, text)).decode())
 
 
-@register(
-    ENCODING_FILTERS,
-    "text|b64decode",
-    "Decodes base64 to text",
-    ("{{ 'aGk='|b64decode }}", '"hi"'),
-)
+@register(ENCODING_FILTERS, "text|b64decode", "Decodes base64 to text", ("{{ 'aGk='|b64decode }}", '"hi"'))
 def b64decode(meter: Meter, text: str) -> str:
     meter.text(len(text))
     try:

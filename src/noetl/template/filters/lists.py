@@ -34,9 +34,7 @@ def getter(attribute: str | int) -> Getter:
     return get
 
 
-def column(
-    meter: Meter, items: list[JSON], attribute: str | int | None, default: JSON = MISSING
-) -> list[JSON]:
+def column(meter: Meter, items: list[JSON], attribute: str | int | None, default: JSON = MISSING) -> list[JSON]:
     """The attribute of every item, or the items themselves. A missing one is `default`, or an error."""
     if attribute is None:
         return items
@@ -77,33 +75,21 @@ def as_list(_: Meter, items: list[JSON]) -> list[JSON]:
     return items
 
 
-@register(
-    LIST_FILTERS,
-    "any|first",
-    "Returns the first item; undefined if there is none",
-    ("{{ [7, 8]|first }}", "7"),
-)
+@register(LIST_FILTERS, "any|first", "Returns the first item; undefined if there is none", ("{{ [7, 8]|first }}", "7"))
 def first(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
     return next(iter(value), _NO_FIRST)
 
 
-@register(
-    LIST_FILTERS, "any|last", "Returns the last item; undefined if there is none", ("{{ [7, 8]|last }}", "8")
-)
+@register(LIST_FILTERS, "any|last", "Returns the last item; undefined if there is none", ("{{ [7, 8]|last }}", "8"))
 def last(_: Meter, value: JSON) -> JSON:
     if type(value) not in (str, list, dict):
         raise wrong(value, "the value", "a list")
     return next(iter(reversed(value)), _NO_LAST)
 
 
-@register(
-    LIST_FILTERS,
-    "any|reverse",
-    "Reverses the order of the items or characters",
-    ("{{ 'ab'|reverse }}", '"ba"'),
-)
+@register(LIST_FILTERS, "any|reverse", "Reverses the order of the items or characters", ("{{ 'ab'|reverse }}", '"ba"'))
 def reverse(meter: Meter, value: JSON) -> JSON:
     if type(value) is str:
         meter.text(len(value))
@@ -137,9 +123,7 @@ def join(meter: Meter, items: list[JSON], d: str, attribute: str | int | None) -
     return meter.keep(d.join(pieces))
 
 
-@register(
-    LIST_FILTERS, "map|items", "Returns the pairs of key and value", ("{{ {'a': 1}|items }}", '[["a",1]]')
-)
+@register(LIST_FILTERS, "map|items", "Returns the pairs of key and value", ("{{ {'a': 1}|items }}", '[["a",1]]'))
 def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     meter.items(len(mapping))
     meter.charge(3 * len(mapping))
@@ -153,9 +137,7 @@ def items(meter: Meter, mapping: dict[str, JSON]) -> list[JSON]:
     'Returns the pairs of key and value, sorted by "key" or "value"',
     ("{{ {'b': 1, 'a': 2}|dictsort }}", '[["a",2],["b",1]]'),
 )
-def dictsort(
-    meter: Meter, mapping: dict[str, JSON], case_sensitive: bool, by: str, reverse: bool
-) -> list[JSON]:
+def dictsort(meter: Meter, mapping: dict[str, JSON], case_sensitive: bool, by: str, reverse: bool) -> list[JSON]:
     if by not in ("key", "value"):
         raise TemplateError('dictsort sorts by "key" or "value"')
     pairs = items(meter, mapping)
@@ -182,9 +164,7 @@ def sort(
     return [items[index] for index in order]
 
 
-def _best(
-    meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None, pick: JSON
-) -> JSON:
+def _best(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str | int | None, pick: JSON) -> JSON:
     keys = sort_keys(meter, column(meter, items, attribute), case_sensitive=case_sensitive)
     return items[pick(range(len(items)), key=keys.__getitem__)]
 
@@ -250,9 +230,7 @@ def unique(meter: Meter, items: list[JSON], case_sensitive: bool, attribute: str
     "Groups the items by an attribute, in its order; each group is a map of `grouper` and `list`",
     ("{{ [{'c': 'x'}]|groupby('c') }}", '[{"grouper":"x","list":[{"c":"x"}]}]'),
 )
-def groupby(
-    meter: Meter, items: list[JSON], attribute: str | int, default: JSON, case_sensitive: bool
-) -> list[JSON]:
+def groupby(meter: Meter, items: list[JSON], attribute: str | int, default: JSON, case_sensitive: bool) -> list[JSON]:
     # As in Jinja2, a default of null means that there is no default.
     values = column(meter, items, attribute, MISSING if default is None else default)
     keys = sort_keys(meter, values, case_sensitive=case_sensitive)

@@ -144,9 +144,7 @@ def indent(meter: Meter, text: str, width: JSON, first: bool, blank: bool) -> st
 def truncate(meter: Meter, text: str, *options: JSON) -> str:
     length, killwords, end, leeway = options
     if length < len(end) or leeway < 0:
-        raise TemplateError(
-            "truncate needs a length of at least the length of `end`, and a leeway of at least 0"
-        )
+        raise TemplateError("truncate needs a length of at least the length of `end`, and a leeway of at least 0")
     if len(text) <= length + leeway:
         return text
     meter.text(length)
@@ -297,9 +295,7 @@ def regex_search(meter: Meter, text: str, regex: Pattern | str, group: str | int
     r"Replaces the matches of an RE2 pattern, at most `count`; \1 and \g<name> insert a group",
     (r"{{ 'a1b22'|regex_replace('[0-9]+', '#') }}", '"a#b#"'),
 )
-def regex_replace(
-    meter: Meter, text: str, regex: Pattern | str, replacement: Replacement | str, count: int
-) -> str:
+def regex_replace(meter: Meter, text: str, regex: Pattern | str, replacement: Replacement | str, count: int) -> str:
     ready = regex if isinstance(regex, Pattern) else compiled_pattern(meter, regex)
     if not isinstance(replacement, Replacement):
         meter.charge(len(replacement))

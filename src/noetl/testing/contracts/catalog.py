@@ -25,10 +25,7 @@ class CatalogContract:
     @async_test
     async def test_a_text_is_found_by_digest_and_the_newest_by_path(self) -> None:
         async with self.make() as catalog:
-            first, second = (
-                PlaybookText("d1", "p", "ü: 1\n", "/tmp/p.yaml"),
-                PlaybookText("d2", "p", "ü: 2\n"),
-            )
+            first, second = (PlaybookText("d1", "p", "ü: 1\n", "/tmp/p.yaml"), PlaybookText("d2", "p", "ü: 2\n"))
             for text in (first, second, PlaybookText("d3", "q", "other")):
                 await catalog.put(text)
             assert await catalog.get("d1") == first
@@ -42,10 +39,7 @@ class CatalogContract:
                 await catalog.put(text)
             assert await catalog.newest("p") == first
             assert await catalog.get("d2") == second
-            assert [_short(each) for each in await catalog.versions("p")] == [
-                (2, "d2", False),
-                (1, "d1", True),
-            ]
+            assert [_short(each) for each in await catalog.versions("p")] == [(2, "d2", False), (1, "d1", True)]
 
     @async_test
     async def test_a_repeated_text_gets_the_new_origin(self) -> None:
@@ -53,9 +47,7 @@ class CatalogContract:
             text = PlaybookText("d1", "p", "1", "/a.yaml")
             for origin in ("/a.yaml", "/b.yaml", None):
                 await catalog.put(text._replace(origin=origin))
-            assert (await catalog.get("d1")).origin == "/b.yaml", (
-                "a text without an origin keeps the known one"
-            )
+            assert (await catalog.get("d1")).origin == "/b.yaml", "a text without an origin keeps the known one"
 
     @async_test
     async def test_versions_of_each_path_are_numbered_from_one(self) -> None:
@@ -64,10 +56,7 @@ class CatalogContract:
             for text in texts:
                 await catalog.put(text)
             assert [(await catalog.newest("q", number)).digest for number in (1, 2)] == ["q1", "q2"]
-            assert [_short(each) for each in await catalog.versions("p")] == [
-                (2, "p2", True),
-                (1, "p1", False),
-            ]
+            assert [_short(each) for each in await catalog.versions("p")] == [(2, "p2", True), (1, "p1", False)]
             for version in (-1, 0, 3, 1 << 40, 1 << 70):
                 assert isinstance(await error_of(catalog.newest("p", version)), NotFound)
 
@@ -113,11 +102,7 @@ class CatalogContract:
     @async_test
     async def test_an_archived_path_has_no_newest_text_but_keeps_its_versions(self) -> None:
         async with self.make() as catalog:
-            for text in (
-                PlaybookText("d1", "p", "1"),
-                PlaybookText("d2", "p", "2"),
-                PlaybookText("d3", "q", "3"),
-            ):
+            for text in (PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2"), PlaybookText("d3", "q", "3")):
                 await catalog.put(text)
             for _ in range(2):
                 await catalog.archive("p")
@@ -132,11 +117,7 @@ class CatalogContract:
     @async_test
     async def test_registering_any_text_reopens_an_archived_path(self) -> None:
         async with self.make() as catalog:
-            texts = (
-                PlaybookText("d1", "p", "1"),
-                PlaybookText("d2", "p", "2"),
-                PlaybookText("d3", "p", "3"),
-            )
+            texts = (PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2"), PlaybookText("d3", "p", "3"))
             await catalog.put(texts[0])
             await catalog.put(texts[1])
             for text in (texts[1], texts[0], texts[2]):  # the current one, an older one, a new one
@@ -158,11 +139,7 @@ class CatalogContract:
     @async_test
     async def test_invalid_unicode_is_refused(self) -> None:
         async with self.make() as catalog:
-            for text in (
-                PlaybookText("d", HALF, "1"),
-                PlaybookText("d", "p", HALF),
-                PlaybookText("d", "p", "1", HALF),
-            ):
+            for text in (PlaybookText("d", HALF, "1"), PlaybookText("d", "p", HALF), PlaybookText("d", "p", "1", HALF)):
                 assert isinstance(await error_of(catalog.put(text)), Rejected)
             assert await catalog.list() == []
 

@@ -283,9 +283,7 @@ class LinkContract:
             work = work_of(live.program, live.state, "start#1")
             assert (grant.work.frame, grant.work.place) == (work.frame, work.place)
             assert grant.work.pipeline.name == "start"
-            assert [task.name for task in grant.work.pipeline.tasks] == [
-                task.name for task in work.pipeline.tasks
-            ]
+            assert [task.name for task in grant.work.pipeline.tasks] == [task.name for task in work.pipeline.tasks]
             assert (grant.epoch, grant.lease_s) == (live.in_flight["start#1"].epoch, 30.0)
             assert abs((SystemClock().now() - grant.at).total_seconds()) < 10
             assert await link.begin("e", "start#1", "another") is None
@@ -502,9 +500,7 @@ class WorkerRegistryContract:
             for worker in made:
                 await announce(worker)
             workers = registry.workers()
-            assert [each._replace(at=AT) for each in workers] == [
-                each._replace(at=AT) for each in sorted(made)
-            ]
+            assert [each._replace(at=AT) for each in workers] == [each._replace(at=AT) for each in sorted(made)]
             assert all(abs((clock.now() - each.at).total_seconds()) < 10 for each in workers)
 
     @async_test
@@ -539,7 +535,5 @@ class WorkerRegistryContract:
             assert registry.slots(POOL) == 4
 
 
-def _worker(
-    name: str, clock: SystemClock, *, pool: str = POOL, slots: int = 4, leaving: bool = False
-) -> WorkerInfo:
+def _worker(name: str, clock: SystemClock, *, pool: str = POOL, slots: int = 4, leaving: bool = False) -> WorkerInfo:
     return WorkerInfo(name, pool, slots, 1, "host", 42, "1.0", {"zone": "b"}, leaving, clock.now())

@@ -151,12 +151,7 @@ class WorkQueueContract:
             client = connect(POOL)
             await client.queue.put(POINTERS)
             first, second, third = await take(client.queue, 3)
-            for claim in (
-                second,
-                second,
-                third,
-                Claim(MARKER, 10**9),
-            ):  # repeated and unknown ones are ignored
+            for claim in (second, second, third, Claim(MARKER, 10**9)):  # repeated and unknown ones are ignored
                 await client.queue.done(claim)
             if client.backend.traits.redelivers:
                 await client.backend.close()

@@ -91,9 +91,7 @@ class ResultStoreContract:
             written = await store.write("e", pieces(body), "text/plain")
             assert await store.get(written) == body
             assert await store.put("e", body, "text/plain") == written
-            assert (
-                await store.write("e", pieces(body, 7 if len(body) < 9 else 1 << 20), "text/plain") == written
-            )
+            assert await store.write("e", pieces(body, 7 if len(body) < 9 else 1 << 20), "text/plain") == written
 
     @store_test
     async def test_chunks_are_complete_and_limited_in_size(self, store: ClearableStore) -> None:
@@ -109,9 +107,7 @@ class ResultStoreContract:
         bodies = [bytes([number % 8]) * 300_000 for number in range(24)]
         refs = await asyncio.gather(
             *(
-                store.put("e", body, "text/plain")
-                if place % 2
-                else store.write("e", pieces(body), "text/plain")
+                store.put("e", body, "text/plain") if place % 2 else store.write("e", pieces(body), "text/plain")
                 for place, body in enumerate(bodies)
             )
         )
@@ -165,11 +161,7 @@ class ResultStoreContract:
         others = ["e/nothing", f"f/{ref['meta']['sha256']}", f"e/{'0' * 64}"]
         for key in others:
             digest = key[-64:] if len(key) > 64 else ref["meta"]["sha256"]
-            other = {
-                **ref,
-                "locator": {**ref["locator"], "key": key},
-                "meta": {**ref["meta"], "sha256": digest},
-            }
+            other = {**ref, "locator": {**ref["locator"], "key": key}, "meta": {**ref["meta"], "sha256": digest}}
             assert isinstance(await error_of(store.get(other)), NotFound)
             assert isinstance(await error_of(all_of(store.read(other))), NotFound)
 

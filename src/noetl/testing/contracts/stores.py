@@ -15,15 +15,7 @@ from noetl.engine.facts import Evaluated, Fact, Processed, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, NotFound, Rejected
 from noetl.ids import partition_of
-from noetl.ports import (
-    Append,
-    EventStore,
-    ExecutionListing,
-    ExecutionOwnership,
-    LogRow,
-    Partitions,
-    Snapshot,
-)
+from noetl.ports import Append, EventStore, ExecutionListing, ExecutionOwnership, LogRow, Partitions, Snapshot
 from noetl.testing.contracts import async_test, error_of
 from noetl.testing.contracts.catalog import HALF, STRANGE
 
@@ -92,19 +84,9 @@ class EventStoreContract:
         await store.append([append(1, owner, facts=3), append(4, owner, facts=3)])
         rows = await store.read("e")
         assert [row.first_seq for row in rows] == [1, 4]
-        assert [await store.read("e", after) for after in (0, 2, 3, 5)] == [
-            rows,
-            rows,
-            rows[1:],
-            rows[1:],
-        ]
+        assert [await store.read("e", after) for after in (0, 2, 3, 5)] == [rows, rows, rows[1:], rows[1:]]
         assert await store.read("e", after=6) == []
-        assert [await store.read("e", 0, up_to) for up_to in (1, 3, 4, 9)] == [
-            rows[:1],
-            rows[:1],
-            rows,
-            rows,
-        ]
+        assert [await store.read("e", 0, up_to) for up_to in (1, 3, 4, 9)] == [rows[:1], rows[:1], rows, rows]
 
     @async_test
     async def test_a_refused_append_has_no_effect_on_the_next_one(self) -> None:
@@ -349,9 +331,7 @@ class ListingContract:
             assert await query(status="error") == [head for head in found if head.status == "error"]
             assert await query(path="p") == [head for head in found if head.path == "p"]
             assert await query(path="p", status="ok", before="0199-a") == found[-1:]
-            assert (
-                await query(path="p", open_only=True) == await query(path="%") == await query(path=HALF) == []
-            )
+            assert await query(path="p", open_only=True) == await query(path="%") == await query(path=HALF) == []
 
     @async_test
     async def test_children_are_the_executions_that_frames_have_started(self) -> None:

@@ -56,12 +56,7 @@ class SimCluster:
     """Two servers and three workers; a seed determines everything that happens."""
 
     def __init__(
-        self,
-        seed: int,
-        programs: MemoryPrograms,
-        *,
-        calm: bool = False,
-        components: SimComponents | None = None,
+        self, seed: int, programs: MemoryPrograms, *, calm: bool = False, components: SimComponents | None = None
     ) -> None:
         self.loop = SimLoop(seed)  # type: ignore[abstract]  # the missing methods must not be used
         self.components = components or SimComponents()
@@ -114,9 +109,7 @@ class SimCluster:
         while not all(self._ended(execution_id) for execution_id in {**starts, **self.store.memory.rows}):
             await clock.sleep(self.loop.random.random() * 2 * FAULT_EVERY_S)
             assert not self.store.violations, self.store.violations[0]
-            assert self.loop.time() < END_S, (
-                f"liveness: executions have not ended after {END_S:.0f} virtual seconds"
-            )
+            assert self.loop.time() < END_S, f"liveness: executions have not ended after {END_S:.0f} virtual seconds"
             if self.loop.time() < self.faults_s:
                 self._fault()
             else:
@@ -228,9 +221,7 @@ class SimCluster:
     def fault_kinds(self) -> list[str]:
         """The faults of this seed (swarm testing): with all of them, restarts would hide bugs."""
         if not hasattr(self, "_fault_kinds"):
-            self._fault_kinds = [
-                kind for kind in ("kill", "pause", "pause", "wipe") if self.loop.random.random() < 0.6
-            ]
+            self._fault_kinds = [kind for kind in ("kill", "pause", "pause", "wipe") if self.loop.random.random() < 0.6]
         return self._fault_kinds
 
     def _stop_faults(self) -> None:

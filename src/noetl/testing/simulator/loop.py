@@ -30,9 +30,7 @@ class SimulationStuck(Exception):
 class _Handle:
     __slots__ = ("args", "callback", "context", "is_cancelled")
 
-    def __init__(
-        self, callback: Callable[..., object], args: tuple[object, ...], context: contextvars.Context
-    ) -> None:
+    def __init__(self, callback: Callable[..., object], args: tuple[object, ...], context: contextvars.Context) -> None:
         self.callback, self.args, self.context, self.is_cancelled = callback, args, context, False
 
     def cancel(self) -> None:
@@ -69,9 +67,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._ready: list[_Process] = []  # with ready callbacks, and not paused
         self._timers: list[tuple[float, int, _Handle | asyncio.Future[None] | _Process]] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        self._dropped: list[
-            object
-        ] = []  # kept, because a coroutine runs its finally blocks when it is collected
+        self._dropped: list[object] = []  # kept, because a coroutine runs its finally blocks when it is collected
         self._closed = False
 
     def time(self) -> float:
@@ -112,20 +108,12 @@ class SimLoop(asyncio.AbstractEventLoop):
     call_soon_threadsafe = call_soon
 
     def call_later(
-        self,
-        delay: float,
-        callback: Callable[..., object],
-        *args: object,
-        context: contextvars.Context | None = None,
+        self, delay: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> Any:
         return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
-        self,
-        when: float,
-        callback: Callable[..., object],
-        *args: object,
-        context: contextvars.Context | None = None,
+        self, when: float, callback: Callable[..., object], *args: object, context: contextvars.Context | None = None
     ) -> Any:
         handle = _Handle(callback, args, contextvars.copy_context() if context is None else context)
         self._set_timer(when, handle)

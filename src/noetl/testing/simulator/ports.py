@@ -22,9 +22,7 @@ from noetl.testing.simulator.loop import SimLoop
 
 T = TypeVar("T")
 REQUEST_S = 2.0  # timeout of a request over the link
-DRIFT_S_MAX = (
-    100.0  # between the instant of an append and the time of the store: servers may be paused for long
-)
+DRIFT_S_MAX = 100.0  # between the instant of an append and the time of the store: servers may be paused for long
 
 
 class FaultRates(NamedTuple):
@@ -141,8 +139,7 @@ class SimStore:
         run, _ = frame_parts(pointer.frame)
         about = {pointer.frame, run}
         return any(
-            isinstance(fact, kinds)
-            and (getattr(fact, "frame", None) in about or getattr(fact, "run", None) in about)
+            isinstance(fact, kinds) and (getattr(fact, "frame", None) in about or getattr(fact, "run", None) in about)
             for row in self.memory.rows.get(pointer.execution_id, ())
             for fact in row.facts
         )
@@ -186,9 +183,7 @@ class SimQueue:
             if random.random() < self.rates.queue_drop:
                 continue
             for _ in range(2 if random.random() < self.rates.queue_twice else 1):
-                late = (
-                    random.random() * 8 if random.random() < self.rates.queue_late else random.random() * 0.01
-                )
+                late = random.random() * 8 if random.random() < self.rates.queue_late else random.random() * 0.01
                 self._loop.spawn("main", self._deliver(pointer, late))
 
     async def _deliver(self, pointer: Pointer, late_s: float) -> None:
@@ -304,9 +299,7 @@ class SimLink:
         try:
             await self._request(execution_id, lambda control: control.command(execution_id, command))
         except Rejected:
-            self._store.granted.discard(
-                asyncio.current_task()
-            )  # a rejection is an answer: there is nothing to commit
+            self._store.granted.discard(asyncio.current_task())  # a rejection is an answer: there is nothing to commit
             raise
         self._store.granted.discard(asyncio.current_task())
 

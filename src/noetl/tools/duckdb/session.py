@@ -35,11 +35,7 @@ TABLES_MAX = 100
 OBJECT_BYTES_MAX = 16 * 1024 * 1024  # of one row of JSON; DuckDB reserves as much for each thread
 CHANGING: Final = frozenset({"INSERT", "UPDATE", "DELETE", "COPY", "MERGE"})  # they report a row count
 
-CONTENT_TYPES: Final = {
-    "parquet": "application/vnd.apache.parquet",
-    "csv": "text/csv",
-    "json": "application/json",
-}
+CONTENT_TYPES: Final = {"parquet": "application/vnd.apache.parquet", "csv": "text/csv", "json": "application/json"}
 _NDJSON: Final = frozenset(
     {"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines"}
 )
@@ -222,11 +218,7 @@ class DuckdbSession:
         file = self._result_file(form)
         connection.execute(f"SELECT * FROM ({query}\n) LIMIT 0", values)
         columns = _columns(connection)
-        options = {
-            "parquet": "FORMAT parquet",
-            "csv": "FORMAT csv, HEADER",
-            "json": "FORMAT json, ARRAY true",
-        }
+        options = {"parquet": "FORMAT parquet", "csv": "FORMAT csv, HEADER", "json": "FORMAT json, ARRAY true"}
         self._check_stopped()
         connection.execute(f"COPY ({query}\n) TO {quote_text(file)} ({options[form]})", values)
         counted = connection.fetchone()

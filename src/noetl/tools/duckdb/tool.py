@@ -31,10 +31,7 @@ class DuckdbInput(Struct, kw_only=True):
     command: Annotated[Sql | None, Meta(description="one or more SQL statements")] = None
     params: Annotated[
         list[JSON] | dict[str, JSON] | None,
-        Meta(
-            description="values for `?` and `$1` (a list) or `:name` (a mapping) in the SQL; "
-            "not needed for `{{ }}`"
-        ),
+        Meta(description="values for `?` and `$1` (a list) or `:name` (a mapping) in the SQL; not needed for `{{ }}`"),
     ] = None
     tables: Annotated[
         dict[str, JSON] | None,
@@ -72,10 +69,7 @@ class DuckdbSpec(Struct, kw_only=True):
     ] = None
     external_access: Annotated[
         bool,
-        Meta(
-            description="allow SQL to access all files and the network, to load extensions and to change "
-            "settings"
-        ),
+        Meta(description="allow SQL to access all files and the network, to load extensions and to change settings"),
     ] = False
 
 

@@ -56,9 +56,7 @@ def _header(auth: Auth) -> str:
         pair = f"{auth.values['user'].reveal()}:{auth.values['password'].reveal()}"
         return f"Basic {base64.b64encode(pair.encode()).decode()}"
     if "" not in auth.values:
-        raise InvalidInput(
-            f'keychain entry "{auth.name}" has the kind "{auth.kind}", which HTTP requests cannot use'
-        )
+        raise InvalidInput(f'keychain entry "{auth.name}" has the kind "{auth.kind}", which HTTP requests cannot use')
     token = auth.values[""].reveal()
     if CONTROL.search(token):
         raise InvalidInput(f'keychain entry "{auth.name}" contains a line break or another control character')

@@ -73,9 +73,7 @@ class HttpClient:
         except (aiohttp.ClientError, OSError) as error:
             return failure_of(error, request, timeouts)
 
-    async def _follow(
-        self, request: HttpRequest, options: ResponseOptions, timeout: aiohttp.ClientTimeout
-    ) -> Output:
+    async def _follow(self, request: HttpRequest, options: ResponseOptions, timeout: aiohttp.ClientTimeout) -> Output:
         spec = options.call.spec
         redirects = spec.get("redirects", REDIRECTS_MAX)
         if type(redirects) is not int or redirects < 0:
@@ -165,10 +163,7 @@ def failure_of(error: Exception, request: HttpRequest, timeouts: Timeouts) -> Ou
             retryable = True
         case aiohttp.ClientConnectorError():
             number = error.os_error.errno  # the text of os_error is written by asyncio, for programmers
-            message, retryable = (
-                f"no connection: {strerror(number) if number else 'no address answers'}",
-                True,
-            )
+            message, retryable = (f"no connection: {strerror(number) if number else 'no address answers'}", True)
         case aiohttp.InvalidURL():
             return failed("input", "`url` is not a valid URL")
         case aiohttp.ClientResponseError():

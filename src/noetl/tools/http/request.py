@@ -20,15 +20,11 @@ if TYPE_CHECKING:
     from noetl.tools.http.tool import HttpInput
 
 WITH_EFFECT: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-RESERVED_HEADERS: Final = frozenset(
-    {"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"}
-)
+RESERVED_HEADERS: Final = frozenset({"content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer"})
 BODY_HEADERS: Final = frozenset({"content-type", "content-encoding", "content-language", "content-location"})
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_SECRET = re.compile(
-    r"auth|cookie|token|secret|passw|session|signature|credential|(?<!idempotency-)key", re.I
-)
+_SECRET = re.compile(r"auth|cookie|token|secret|passw|session|signature|credential|(?<!idempotency-)key", re.I)
 
 
 class MultipartPart(NamedTuple):
@@ -106,9 +102,7 @@ def redirect_request(request: HttpRequest, status: int, location: str) -> HttpRe
         headers = {name: value for name, value in headers.items() if name.lower() not in dropped}
     if url.origin() != request.url.origin():
         headers = {
-            name: value
-            for name, value in headers.items()
-            if not _SECRET.search(name) and name.lower() != "host"
+            name: value for name, value in headers.items() if not _SECRET.search(name) and name.lower() != "host"
         }
     return HttpRequest(method, url, headers, body)
 

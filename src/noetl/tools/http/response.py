@@ -15,15 +15,7 @@ from noetl.tool import Call
 from noetl.tools.errors import TooLarge
 from noetl.tools.http.request import HttpRequest, safe_url
 from noetl.tools.http.tool import FILE_BYTES_MAX
-from noetl.tools.payload import (
-    InvalidJson,
-    JsonTooDeep,
-    base64_of,
-    decode_json,
-    is_json,
-    known_charset,
-    text_or_base64,
-)
+from noetl.tools.payload import InvalidJson, JsonTooDeep, base64_of, decode_json, is_json, known_charset, text_or_base64
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse

@@ -24,9 +24,7 @@ class HttpInput(Struct, kw_only=True):
     method: Annotated[
         Literal["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"], Meta(description="HTTP method")
     ] = "GET"
-    params: Annotated[
-        dict[str, JSON] | None, Meta(description="query parameters; null values are omitted")
-    ] = None
+    params: Annotated[dict[str, JSON] | None, Meta(description="query parameters; null values are omitted")] = None
     headers: Annotated[dict[str, JSON] | None, Meta(description="request headers")] = None
     json: Annotated[JSON, Meta(description="request body, sent as JSON")] = None
     form: Annotated[dict[str, JSON] | None, Meta(description="request body, sent as an HTML form")] = None
@@ -50,14 +48,10 @@ class HttpInput(Struct, kw_only=True):
 class ExpiredWhen(Struct, kw_only=True):
     """A response with a 2xx status whose body reports that the credential has expired."""
 
-    path: Annotated[
-        str, Meta(description="JSONPath of a value in the response body", examples=["$.error.code"])
-    ]
+    path: Annotated[str, Meta(description="JSONPath of a value in the response body", examples=["$.error.code"])]
     equals: Annotated[
         list[JSON],
-        Meta(
-            description="values that mean that the credential has expired", examples=["[401, token_expired]"]
-        ),
+        Meta(description="values that mean that the credential has expired", examples=["[401, token_expired]"]),
     ]
 
 
@@ -108,9 +102,7 @@ url: "{{ workload.api_url }}/items"
 params: {page: 1}
 """
 
-    def __init__(
-        self, *, allow_private: bool = True, allow: Sequence[str] = (), clock: Clock | None = None
-    ) -> None:
+    def __init__(self, *, allow_private: bool = True, allow: Sequence[str] = (), clock: Clock | None = None) -> None:
         """The fields of AddressPolicy (D88), and a clock for tests."""
         self._allow_private = allow_private
         self._allow = tuple(allow)

@@ -103,9 +103,7 @@ async def _read_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[JSON]]
         if b"\n" not in chunk:
             rest += chunk
             if len(rest) > LINE_BYTES_MAX:
-                raise InvalidInput(
-                    f"line {number + 1} is too long (limit LINE_BYTES_MAX: {LINE_BYTES_MAX:,} bytes)"
-                )
+                raise InvalidInput(f"line {number + 1} is too long (limit LINE_BYTES_MAX: {LINE_BYTES_MAX:,} bytes)")
             continue
         *lines, rest = (rest + chunk).split(b"\n")
         yield _decode_lines(lines, number)
@@ -152,9 +150,7 @@ async def _row_source(
         if first and type(first[0]) is not dict:
             raise InvalidInput("`columns` is required if rows are lists")
         columns = list(first[0]) if first else None
-    writer = _CsvWriter(
-        columns or [], await _array_columns(session, copy, columns or []), strict=copy.columns is None
-    )
+    writer = _CsvWriter(columns or [], await _array_columns(session, copy, columns or []), strict=copy.columns is None)
 
     async def source() -> AsyncIterator[bytes]:
         yield writer.text(first)
@@ -184,9 +180,7 @@ class _CsvWriter:
     def __init__(self, columns: list[str], arrays: set[int], *, strict: bool) -> None:
         self._columns = columns
         self._known = set(columns)
-        self._strict = (
-            strict  # reject a key that the first row does not have, because its value would be lost
-        )
+        self._strict = strict  # reject a key that the first row does not have, because its value would be lost
         self._arrays = [index in arrays for index in range(len(columns))]
         self._rows = 0
 
@@ -209,9 +203,7 @@ class _CsvWriter:
             return [get(column) for column in self._columns]
         if type(row) is list and len(row) == len(self._columns):
             return row
-        raise InvalidInput(
-            f"row {self._rows:,} is neither a mapping nor a list of {len(self._columns)} values"
-        )
+        raise InvalidInput(f"row {self._rows:,} is neither a mapping nor a list of {len(self._columns)} values")
 
 
 def _field(value: JSON, array: bool) -> str:

@@ -168,9 +168,7 @@ class ConnectionPools:
             # Names are resolved for each connection, because DNS can change. The connection is made to the
             # address that was checked, not to the name.
             hosts = [
-                (address, port)
-                for host, port in target.hosts
-                for address in await self._allowed_addresses(host, port)
+                (address, port) for host, port in target.hosts for address in await self._allowed_addresses(host, port)
             ]
             return await asyncpg.connect(
                 target.options,
@@ -202,9 +200,7 @@ class ConnectionPools:
             return [host]
         found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
         addresses = list(dict.fromkeys(str(each[4][0]) for each in found))
-        reasons = {
-            each: refusal(each, allow_private=self._allow_private, allow=self._allow) for each in addresses
-        }
+        reasons = {each: refusal(each, allow_private=self._allow_private, allow=self._allow) for each in addresses}
         allowed = [each for each, reason in reasons.items() if reason is None]
         if not allowed:
             reason = next(iter(reasons.values()), "the host has no address")

@@ -166,9 +166,7 @@ class PostgresSession:
         parameters = _encode_parameters(statement.values, kinds)
         if any(each.cast for each in parameters):
             text = statement.text(
-                lambda index: (
-                    cast_placeholder(index, kinds[index]) if parameters[index].cast else f"${index + 1}"
-                )
+                lambda index: cast_placeholder(index, kinds[index]) if parameters[index].cast else f"${index + 1}"
             )
             prepared = await self.connection.prepare(text)
         return prepared, [each.value for each in parameters]

@@ -28,12 +28,9 @@ class Copy(Struct, kw_only=True):
         list[str] | None, Meta(description="columns of the table; default: the columns of the first row")
     ] = None
     from_ref: Annotated[
-        dict[str, JSON] | None,
-        Meta(description="Ref of the rows: NDJSON, a JSON list, or CSV with a header line"),
+        dict[str, JSON] | None, Meta(description="Ref of the rows: NDJSON, a JSON list, or CSV with a header line")
     ] = None
-    query: Annotated[Sql | None, Meta(description="query whose rows are stored; `output.ref` is the Ref")] = (
-        None
-    )
+    query: Annotated[Sql | None, Meta(description="query whose rows are stored; `output.ref` is the Ref")] = None
     to: Annotated[Literal["ndjson", "csv"], Meta(description="format of the stored rows")] = "ndjson"
 
 
@@ -44,17 +41,11 @@ class PostgresInput(Struct, kw_only=True):
     command: CommandField = None
     copy: Annotated[
         Copy | None,
-        Meta(
-            description="bulk transfer with COPY: `table` and `from_ref` load rows, `query` and `to` store "
-            "rows"
-        ),
+        Meta(description="bulk transfer with COPY: `table` and `from_ref` load rows, `query` and `to` store rows"),
     ] = None
     params: Annotated[
         list[JSON] | dict[str, JSON] | None,
-        Meta(
-            description="values for `$1`, … (a list) or `:name` (a mapping) in the SQL; "
-            "not needed for `{{ }}`"
-        ),
+        Meta(description="values for `$1`, … (a list) or `:name` (a mapping) in the SQL; not needed for `{{ }}`"),
     ] = None
 
 

@@ -129,12 +129,7 @@ class CallRunner:
             same = _stream_identity() == self.streams and _intact(sys.stdout, sys.__stdout__)
         except OSError:
             return True
-        same = (
-            same
-            and _intact(sys.stderr, sys.__stderr__)
-            and sys.path == self.path
-            and os.environ == self.environ
-        )
+        same = same and _intact(sys.stderr, sys.__stderr__) and sys.path == self.path and os.environ == self.environ
         alone = len(sys._current_frames()) == 1 and not _has_children() and self._has_no_siblings()
         return not (same and alone) or _peak_bytes() - self.start_peak > GROWN_BYTES_MAX
 
@@ -214,9 +209,7 @@ def _refuse_without_effect(code: str, names: dict[str, Any]) -> None:
         body = ast.parse(code).body
     if all(_is_definition(each) for each in body):
         message = f"the code defines {', '.join(own[:5])} but calls no function"
-        raise CallError(
-            f"{message}; rename the function to `main`, which is called with `input`, or set `result`"
-        )
+        raise CallError(f"{message}; rename the function to `main`, which is called with `input`, or set `result`")
 
 
 def _is_definition(statement: ast.stmt) -> bool:
@@ -260,14 +253,10 @@ def _encode(value: Any) -> bytes:
         body = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         if isinstance(error, UnicodeEncodeError):
-            raise CallError(
-                "the result of the code contains a lone surrogate, which is not valid text"
-            ) from error
+            raise CallError("the result of the code contains a lone surrogate, which is not valid text") from error
         raise CallError(f"the result of the code contains {_find_invalid(value) or error}") from error
     if text.count("[") + text.count("{") > DEPTH_MAX and _is_deep(value):
-        raise CallError(
-            f"the result of the code contains lists and mappings nested deeper than {DEPTH_MAX} levels"
-        )
+        raise CallError(f"the result of the code contains lists and mappings nested deeper than {DEPTH_MAX} levels")
     return body
 
 

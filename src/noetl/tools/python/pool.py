@@ -22,14 +22,7 @@ from noetl.output import JSON
 from noetl.tool import discard
 from noetl.tools.errors import TooLarge
 from noetl.tools.process_guard.child import CHANNEL
-from noetl.tools.process_guard.guard import (
-    END_S,
-    TOO_MANY_PROCESSES,
-    ExitStatus,
-    GuardPool,
-    ProcessGuard,
-    ProcessSpec,
-)
+from noetl.tools.process_guard.guard import END_S, TOO_MANY_PROCESSES, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
 from noetl.tools.process_guard.lines import LineForwarder
 
 CALLS_PER_CHILD_MAX = 1_000  # then it is replaced, which frees accumulated memory

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from noetl.tools.python.pool import ChildResponse, PythonPool
 
 SCRIPT_BYTES_MAX = 1024 * 1024
-MEMORY_MB_MAX = (
-    1024 * 1024
-)  # above the memory of any machine, and still a valid number of bytes for the system
+MEMORY_MB_MAX = 1024 * 1024  # above the memory of any machine, and still a valid number of bytes for the system
 CODE_NAME = "playbook_code"  # the name in tracebacks for code that is written in the playbook
 
 
@@ -34,9 +32,7 @@ class PythonInput(Struct, kw_only=True):
     script: Annotated[Fixed | None, Meta(description="file with the code, relative to the playbook")] = None
     libs: Annotated[
         list[str] | None,
-        Meta(
-            description="packages that the code needs; the task fails if one is not installed on the worker"
-        ),
+        Meta(description="packages that the code needs; the task fails if one is not installed on the worker"),
     ] = None
 
 
@@ -137,9 +133,7 @@ def _read(script: str, folder: str | None) -> tuple[str, str]:
         reason = error.strerror if isinstance(error, OSError) else error
         raise InvalidInput(f'script "{path}" cannot be read: {reason}') from error
     if len(body) > SCRIPT_BYTES_MAX:
-        raise InvalidInput(
-            f'script "{path}" is too long (limit SCRIPT_BYTES_MAX: {SCRIPT_BYTES_MAX:,} bytes)'
-        )
+        raise InvalidInput(f'script "{path}" is too long (limit SCRIPT_BYTES_MAX: {SCRIPT_BYTES_MAX:,} bytes)')
     try:
         return body.decode("utf-8-sig"), str(path)
     except UnicodeDecodeError as error:

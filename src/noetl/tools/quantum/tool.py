@@ -46,8 +46,7 @@ class QuantumInput(Struct, kw_only=True):
         ),
     ]
     circuit: Annotated[
-        str | None,
-        Meta(description='for `submit`: circuit in OpenQASM 3; it may include only "stdgates.inc"'),
+        str | None, Meta(description='for `submit`: circuit in OpenQASM 3; it may include only "stdgates.inc"')
     ] = None
     shots: Annotated[
         Annotated[int, Meta(ge=1, le=SHOTS_MAX)], Meta(description="for `submit`: number of repetitions")
@@ -64,10 +63,7 @@ class QuantumInput(Struct, kw_only=True):
         Meta(description="for `submit`: where the circuit runs; `sampler` is qiskit's StatevectorSampler"),
     ] = "sampler"
     handle: Annotated[
-        JSON,
-        Meta(
-            description="for `poll` and `fetch`: `output.data` of `submit`", examples=['"{{ submit.data }}"']
-        ),
+        JSON, Meta(description="for `poll` and `fetch`: `output.data` of `submit`", examples=['"{{ submit.data }}"'])
     ] = None
 
 
@@ -77,9 +73,7 @@ class QuantumSpec(Struct, kw_only=True):
     qubits: Annotated[
         int,
         Meta(
-            ge=1,
-            le=QUBITS_MAX,
-            description="maximum number of qubits; each additional qubit doubles time and memory",
+            ge=1, le=QUBITS_MAX, description="maximum number of qubits; each additional qubit doubles time and memory"
         ),
     ] = 20
     memory_mb: Annotated[int, Meta(ge=1024, description="memory of a run, in MiB")] = 4096
@@ -232,9 +226,7 @@ def _submission(input: QuantumInput, call: Call) -> Submitted:
     if not circuit:
         raise InvalidInput("`submit` requires a `circuit`")
     if len(circuit) > CIRCUIT_CHARS_MAX:
-        raise InvalidInput(
-            f"the circuit is too long (limit CIRCUIT_CHARS_MAX: {CIRCUIT_CHARS_MAX:,} characters)"
-        )
+        raise InvalidInput(f"the circuit is too long (limit CIRCUIT_CHARS_MAX: {CIRCUIT_CHARS_MAX:,} characters)")
     if _INCLUDE.search(circuit):
         # qiskit would read any file of the worker, and show it in error messages.
         raise InvalidInput('a circuit may include only "stdgates.inc"')
@@ -251,18 +243,12 @@ async def _load(handle: JSON, call: Call) -> tuple[dict[str, JSON], Submitted]:
     """The handle and the stored run. Raises InvalidInput and the errors of the result store."""
     from noetl.tools.payload import is_ref
 
-    if (
-        not isinstance(handle, dict)
-        or not is_ref(handle.get("ref"))
-        or handle.get("id") != _id(handle["ref"])
-    ):
+    if not isinstance(handle, dict) or not is_ref(handle.get("ref")) or handle.get("id") != _id(handle["ref"]):
         raise InvalidInput("`handle` must be the `output.data` of `submit`")
     try:
         return handle, msgspec.json.decode(await call.results.get(handle["ref"]), type=Submitted)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InvalidInput(
-            "`handle` must be the `output.data` of `submit`; its Ref is something else"
-        ) from error
+        raise InvalidInput("`handle` must be the `output.data` of `submit`; its Ref is something else") from error
 
 
 def _id(ref: dict[str, JSON]) -> str:

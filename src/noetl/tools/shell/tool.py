@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from noetl.tools.process_guard.guard import ExitStatus, GuardPool
     from noetl.tools.shell.process import CapturedStream
 
-MEMORY_MB_MAX = (
-    1024 * 1024
-)  # above the memory of any machine, and still a valid number of bytes for the system
+MEMORY_MB_MAX = 1024 * 1024  # above the memory of any machine, and still a valid number of bytes for the system
 LAST_LINE_CHARS_MAX = 500
 NOT_RUN: dict[str, JSON] = {"exit_code": None, "signal": None, "stdout": "", "stderr": ""}
 
@@ -34,10 +32,7 @@ class ShellInput(Struct, kw_only=True):
 
     argv: Annotated[
         list[str] | None,
-        Meta(
-            description="program and arguments; no shell interprets them",
-            examples=['[wc, -l, "{{ ctx.file }}"]'],
-        ),
+        Meta(description="program and arguments; no shell interprets them", examples=['[wc, -l, "{{ ctx.file }}"]']),
     ] = None
     sh: Annotated[
         str | None,
@@ -52,26 +47,22 @@ class ShellInput(Struct, kw_only=True):
     ] = None
     cwd: Annotated[
         str | None,
-        Meta(
-            description="working directory, relative to the playbook; default: the directory of the playbook"
-        ),
+        Meta(description="working directory, relative to the playbook; default: the directory of the playbook"),
     ] = None
     stdin: Annotated[str | None, Meta(description="text for standard input; default: empty")] = None
-    parse: Annotated[
-        Literal["text", "json"], Meta(description="how `output.data` is made from standard output")
-    ] = "text"
+    parse: Annotated[Literal["text", "json"], Meta(description="how `output.data` is made from standard output")] = (
+        "text"
+    )
 
 
 class ShellSpec(Struct, kw_only=True):
     """Limits of the program."""
 
     memory_mb: Annotated[
-        Annotated[int, Meta(ge=1)] | None,
-        Meta(description="address space of each process in MiB; default: no limit"),
+        Annotated[int, Meta(ge=1)] | None, Meta(description="address space of each process in MiB; default: no limit")
     ] = None
     output_mb: Annotated[
-        int,
-        Meta(ge=0, description="maximum size of standard output and of standard error, in MiB each"),
+        int, Meta(ge=0, description="maximum size of standard output and of standard error, in MiB each")
     ] = 256
 
 

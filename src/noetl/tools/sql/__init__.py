@@ -8,9 +8,7 @@ from msgspec import Meta
 
 from noetl.playbook.kinds import Sql
 
-QueryField: TypeAlias = Annotated[
-    Sql | None, Meta(description="one SQL statement; `output.data` is its rows")
-]
+QueryField: TypeAlias = Annotated[Sql | None, Meta(description="one SQL statement; `output.data` is its rows")]
 CommandField: TypeAlias = Annotated[
     Sql | None, Meta(description="one or more SQL statements, executed in one transaction")
 ]

@@ -63,9 +63,7 @@ def refuse_transactions(statement: Statement) -> None:
     words = statement.pieces[0].upper().split()
     ends = statement.verb in _TRANSACTION or (statement.verb == "ROLLBACK" and "TO" not in words)
     if ends or words[:2] == ["PREPARE", "TRANSACTION"]:
-        raise InvalidInput(
-            f"{statement.verb} is not allowed in a task: a command always runs in one transaction"
-        )
+        raise InvalidInput(f"{statement.verb} is not allowed in a task: a command always runs in one transaction")
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -123,9 +121,7 @@ class _Draft:
 class _Parser:
     def __init__(self, sql: Sql, params: Params, style: Style) -> None:
         if isinstance(params, list) and sql.values:
-            raise InvalidInput(
-                "`params` is a list and the SQL contains {{ }}; use only one of them, or :name"
-            )
+            raise InvalidInput("`params` is a list and the SQL contains {{ }}; use only one of them, or :name")
         self.sql = sql
         self.params = params
         self.style = style
@@ -141,9 +137,7 @@ class _Parser:
             self._parse_piece(piece, ends)
         if isinstance(self.params, list) and len(self.used) < len(self.params):
             unused = next(index for index in range(len(self.params)) if index not in self.used)
-            raise InvalidInput(
-                f"`params` has {len(self.params)} values, but the SQL does not use value ${unused + 1}"
-            )
+            raise InvalidInput(f"`params` has {len(self.params)} values, but the SQL does not use value ${unused + 1}")
         found = [draft.statement() for draft in self.drafts if not draft.empty]
         if len(found) > STATEMENTS_MAX:
             raise InvalidInput(f"the SQL has too many statements (limit STATEMENTS_MAX: {STATEMENTS_MAX:,})")
@@ -188,9 +182,7 @@ class _Parser:
         if not isinstance(self.params, list):
             if self.params is None and not self.sql.values:
                 raise InvalidInput(f'the SQL uses "{word}", but the task has no `params`')
-            raise InvalidInput(
-                f'the SQL uses "{word}", which needs a list of `params`; write {{{{ }}}} or :name'
-            )
+            raise InvalidInput(f'the SQL uses "{word}", which needs a list of `params`; write {{{{ }}}} or :name')
         if not 0 <= index < len(self.params):
             raise InvalidInput(f'the SQL uses "{word}", but `params` has {len(self.params)} values')
         self.used.add(index)

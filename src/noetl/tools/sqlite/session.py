@@ -33,9 +33,7 @@ class DatabaseFile(NamedTuple):
 class SqliteSession:
     """Opens the file, runs the statements and closes it again."""
 
-    def __init__(
-        self, file: DatabaseFile, statements: Sequence[Statement], *, attach: bool, limit: RowLimit
-    ) -> None:
+    def __init__(self, file: DatabaseFile, statements: Sequence[Statement], *, attach: bool, limit: RowLimit) -> None:
         self._file = file
         self._statements = statements
         self._attach = attach
@@ -52,9 +50,7 @@ class SqliteSession:
 
     def run(self) -> Output:
         try:
-            connection = apsw.Connection(
-                self._file.path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-            )
+            connection = apsw.Connection(self._file.path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
         except apsw.CantOpenError as error:
             return _failure(error, f'"{self._file.written}" cannot be opened: {_open_error(self._file)}')
         except apsw.Error as error:
@@ -146,9 +142,7 @@ def _open_error(file: DatabaseFile) -> str:
         return error.strerror or str(error)
 
 
-def _authorize(
-    code: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None
-) -> int:
+def _authorize(code: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None) -> int:
     """Deny access to other files and to extensions. VACUUM uses ATTACH with an empty name."""
     if code == apsw.SQLITE_ATTACH and first != "":
         return apsw.SQLITE_DENY
@@ -185,6 +179,4 @@ def _failure(error: apsw.Error, message: str | None = None) -> Output:
         retryable=isinstance(error, _RETRYABLE),
         details={"code": str(code) if code else None},
     )
-    return Output(
-        status="error", error=failure, own={"sqlite": {"code": failure.details["code"], "rowcount": None}}
-    )
+    return Output(status="error", error=failure, own={"sqlite": {"code": failure.details["code"], "rowcount": None}})

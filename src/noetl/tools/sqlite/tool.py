@@ -71,12 +71,7 @@ query: SELECT 3 + 4 AS n
         return output if output.own else replace(output, own={"sqlite": {"code": None, "rowcount": None}})
 
     async def _run(self, input: SqliteInput, call: Call) -> Output:
-        from noetl.tools.sql.statements import (
-            RowLimit,
-            parse_statement,
-            parse_statements,
-            refuse_transactions,
-        )
+        from noetl.tools.sql.statements import RowLimit, parse_statement, parse_statements, refuse_transactions
         from noetl.tools.sqlite.session import DatabaseFile, SqliteSession
 
         try:
@@ -91,9 +86,7 @@ query: SELECT 3 + 4 AS n
             file = DatabaseFile(_absolute(input.path, call.folder), input.path)
         except InvalidInput as error:
             return error.output()
-        session = SqliteSession(
-            file, statements, attach=call.spec.get("attach") is True, limit=RowLimit(call.spec)
-        )
+        session = SqliteSession(file, statements, attach=call.spec.get("attach") is True, limit=RowLimit(call.spec))
         if self._threads is None:
             from noetl.tools.sql.threads import StoppableThreads
 

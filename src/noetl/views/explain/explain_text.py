@@ -13,10 +13,7 @@ TEXT_COLUMNS = 100  # width of an explanation that is not printed on a screen
 
 def explanation_text(explanation: Explanation) -> str:
     """The explanation as plain text, with visible control characters."""
-    lines = (
-        "".join(visible(piece.text) for piece in line)
-        for line in explanation_lines(explanation, TEXT_COLUMNS)
-    )
+    lines = ("".join(visible(piece.text) for piece in line) for line in explanation_lines(explanation, TEXT_COLUMNS))
     return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
@@ -28,10 +25,7 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
         yield from folded([Styled(explanation.desc)], columns)
     if explanation.inputs:
         yield from _heading("Inputs")
-        rows = [
-            (Styled(each.name), Styled(each.type, "kind"), Styled(each.default))
-            for each in explanation.inputs
-        ]
+        rows = [(Styled(each.name), Styled(each.type, "kind"), Styled(each.default)) for each in explanation.inputs]
         yield from table(rows)
     if explanation.credentials:
         yield from _heading("Credentials")
@@ -56,10 +50,7 @@ def _heading(text: str) -> Iterator[list[Styled]]:
 
 def _part(part: ExplainedPart, columns: int) -> Iterator[list[Styled]]:
     mark = "● " if part.entry else "○ "
-    line = [
-        Styled(mark, "good" if part.entry else "faint"),
-        Styled(part.name or "(no name)", "name"),
-    ]
+    line = [Styled(mark, "good" if part.entry else "faint"), Styled(part.name or "(no name)", "name")]
     if part.desc:
         line.append(Styled(f"  {part.desc}"))
     if not part.reached:
@@ -102,11 +93,7 @@ def _fact(label: str, words: str) -> TreeBranch:
 
 
 def _task(task: ExplainedTask, number: str) -> TreeBranch:
-    line = [
-        Styled(number, "faint"),
-        Styled(f"{task.name}  ", "strong"),
-        Styled(task.kind, "kind"),
-    ]
+    line = [Styled(number, "faint"), Styled(f"{task.name}  ", "strong"), Styled(task.kind, "kind")]
     if task.essence:
         line.append(Styled(f"  {task.essence}"))
     if task.auth:

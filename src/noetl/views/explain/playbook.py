@@ -63,10 +63,7 @@ def find_task(program: Program, name: str) -> tuple[Pipeline, Task]:
 def task_details(program: Program, kinds: Kinds, owner: Pipeline, task: Task) -> TaskDetails:
     spec = effective_spec(program.playbook, owner, task, kinds)
     values = dict(_leaves(spec.values))
-    writes = [
-        *task.set,
-        *(target for rule in (task.policy.rules if task.policy else ()) for target in rule.set),
-    ]
+    writes = [*task.set, *(target for rule in (task.policy.rules if task.policy else ()) for target in rule.set)]
     return TaskDetails(
         owner=one_line(owner.name),
         task=explain_task(task, kinds),
@@ -74,9 +71,7 @@ def task_details(program: Program, kinds: Kinds, owner: Pipeline, task: Task) ->
             SpecRow(path=one_line(path), value=describe.value(values.get(path)), layer=layer)
             for path, layer in sorted(spec.origin.items())
         ),
-        fields=tuple(
-            (one_line(path), describe.value(data)) for path, data in _leaves({**task.fields, **task.input})
-        ),
+        fields=tuple((one_line(path), describe.value(data)) for path, data in _leaves({**task.fields, **task.input})),
         reads=paths_read(use for use in program.templates if use.task is not None and use.task.at == task.at),
         writes=tuple(one_line(target) for target in dict.fromkeys(writes)),
     )

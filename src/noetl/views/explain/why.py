@@ -67,9 +67,7 @@ def seen_by(template: object, scope: dict[str, JSON]) -> tuple[SeenValue, ...]:
     if not isinstance(template, Template):
         return ()
     paths = list(dict.fromkeys(read.path for read in template.reads))
-    return tuple(
-        SeenValue(path=one_line(path_text(path)), value=_found(scope, path)) for path in paths[:SEEN_MAX]
-    )
+    return tuple(SeenValue(path=one_line(path_text(path)), value=_found(scope, path)) for path in paths[:SEEN_MAX])
 
 
 def _found(scope: dict[str, JSON], path: ScopePath) -> str:
@@ -101,9 +99,7 @@ def admission_checks(
         held = None if decided else _holds(guard.when, scope)
         decided = decided or held is not False
         guard_text = _guard(guard.source.when)
-        checks.append(
-            GuardCheck(when=guard_text, allow=guard.allow, held=held, seen=seen_by(guard.when, scope))
-        )
+        checks.append(GuardCheck(when=guard_text, allow=guard.allow, held=held, seen=seen_by(guard.when, scope)))
     return tuple(checks)
 
 
@@ -173,9 +169,7 @@ def _routing_scope(state: State, run: Run) -> dict[str, JSON]:
     return {**base_scope(state, run), "output": view, "event": event}
 
 
-def _write(
-    scope: dict[str, JSON], writes: tuple[Write, ...], fact: NextEvaluated, when: tuple[datetime, str]
-) -> None:
+def _write(scope: dict[str, JSON], writes: tuple[Write, ...], fact: NextEvaluated, when: tuple[datetime, str]) -> None:
     """The fact has the last value of each target; values that a guard saw before are evaluated again.
 
     Values that read stored data cannot be evaluated: the last value is used instead.
@@ -443,9 +437,7 @@ class _Reader:
             for place in places:
                 written = arcs[place].source
                 to, when = describe.expression(written.step), describe.guard(written.when)
-                never = TokenRoute(
-                    step=step, arc=ArcCheck(place=place, to=to, when=when), why=self._never_routed(step)
-                )
+                never = TokenRoute(step=step, arc=ArcCheck(place=place, to=to, when=when), why=self._never_routed(step))
                 yield self.routed.get((step, place), never)
 
     def _never_routed(self, step: str) -> str:
@@ -480,9 +472,7 @@ def _rule(program: Program, owner: str, fact: facts.TaskDone) -> str | None:
     """The description of the rule that was taken."""
     if fact.rule is None:
         return None
-    name = (
-        owner if any(each.name == owner for each in program.playbook.pipelines) else owner.rpartition("/")[0]
-    )
+    name = owner if any(each.name == owner for each in program.playbook.pipelines) else owner.rpartition("/")[0]
     for pipeline in program.playbook.pipelines:
         for task in pipeline.tasks if pipeline.name == name else ():
             if task.name == fact.task and task.policy is not None:

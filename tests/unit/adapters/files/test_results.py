@@ -122,9 +122,7 @@ def test_a_reference_out_of_the_root_finds_nothing(key: JSON, tmp_path: Path) ->
         get(tmp_path / "results", {**ref, "locator": {"key": key}})
 
 
-@pytest.mark.parametrize(
-    "ref", [{}, {"locator": {}}, {"locator": {"key": "e/" + "0" * 64}, "meta": {"bytes": "1"}}]
-)
+@pytest.mark.parametrize("ref", [{}, {"locator": {}}, {"locator": {"key": "e/" + "0" * 64}, "meta": {"bytes": "1"}}])
 def test_a_reference_of_another_shape_finds_nothing(ref: dict[str, JSON], tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         get(tmp_path, ref)

@@ -40,9 +40,7 @@ async def pieces(count: int) -> AsyncIterator[bytes]:
 
 
 def test_a_stream_that_does_not_fit_is_told_and_nothing_is_left(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60
-    )
+    done = subprocess.run([sys.executable, "-c", FULL, str(tmp_path)], capture_output=True, text=True, timeout=60)
     assert done.stdout.startswith("Unavailable storage full: "), done.stderr
     assert list((tmp_path / "e").iterdir()) == []
 
@@ -114,9 +112,7 @@ def test_a_spooled_stream_that_breaks_off_leaves_no_file_open() -> None:
         raise ConnectionError
 
     def spools() -> list[str]:
-        return [
-            path for each in Path("/proc/self/fd").iterdir() if "/noetl-" in (path := str(each.resolve()))
-        ]
+        return [path for each in Path("/proc/self/fd").iterdir() if "/noetl-" in (path := str(each.resolve()))]
 
     async def main() -> None:
         before = spools()  # of others in this process
@@ -163,9 +159,7 @@ def test_a_folder_that_is_cleared_meanwhile_is_made_again(tmp_path: Path) -> Non
         async def one(number: int) -> None:
             body = b"%d" % number
             ref = await (
-                results.put("e", body, "text/plain")
-                if number % 2
-                else results.write("e", in_one(body), "text/plain")
+                results.put("e", body, "text/plain") if number % 2 else results.write("e", in_one(body), "text/plain")
             )
             assert await results.get(ref) == body
             await results.drop([ref["locator"]["key"]])

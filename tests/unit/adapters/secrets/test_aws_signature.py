@@ -21,9 +21,7 @@ def test_a_request_is_signed_as_the_library_of_aws_does_it() -> None:
     at = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     ours = sign(SecretRequest("POST", url, "it", headers, body), keys, at)
 
-    theirs = AWSRequest(
-        method="POST", url=url, data=body, headers={**headers, "X-Amz-Date": "20260102T030405Z"}
-    )
+    theirs = AWSRequest(method="POST", url=url, data=body, headers={**headers, "X-Amz-Date": "20260102T030405Z"})
     theirs.context["timestamp"] = "20260102T030405Z"
     credentials = Credentials("AKIAOURS", "key of ours", "session")
     auth = SigV4Auth(credentials, "secretsmanager", "eu-central-1")

@@ -53,9 +53,7 @@ def test_authors_on_a_server_send_a_client_only_where_tools_may_go_d88(
     async def work() -> None:
         policy = SourcePolicy.of_server("", "", networks)
         async with listening(service.handle) as address, opened(tmp_path, policy=policy) as setup:
-            client = entry(
-                "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
-            )
+            client = entry("oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD)
             told = await setup.told(client)
             refused = "127.0.0.1 is a loopback address, which playbooks may not use"
             assert (refused in told) is (asked == 0), told
@@ -69,9 +67,7 @@ def test_however_many_wait_one_token_is_asked_for_also_when_all_of_them_were_ref
 
     async def work() -> None:
         async with listening(service.handle) as address, opened(tmp_path) as setup:
-            client = entry(
-                "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
-            )
+            client = entry("oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD)
             first = await asyncio.gather(*(setup.values(client) for _ in range(8)))
             assert first == [{"": "token-1-of-service"}] * 8
             fresh = await asyncio.gather(*(setup.values(client, fresh=True) for _ in range(8)))
@@ -86,9 +82,7 @@ def test_a_service_that_reads_the_client_from_the_form_is_understood(tmp_path: P
 
     async def work() -> None:
         async with listening(service.handle) as address, opened(tmp_path) as setup:
-            client = entry(
-                "oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD
-            )
+            client = entry("oauth2_client", token_url=address, client_id=service.CLIENT, client_secret=service.PASSWORD)
             assert await setup.values(client) == {"": "token-1-of-service"}
 
     asyncio.run(work())
@@ -101,9 +95,7 @@ def test_a_refusal_shows_neither_the_client_nor_what_the_service_said(tmp_path: 
     async def work() -> str:
         async with listening(handle) as address, opened(tmp_path) as setup:
             url = f"{address}/token?tenant=hunter23"
-            return await setup.told(
-                entry("oauth2_client", token_url=url, client_id="client", client_secret="hunter22")
-            )
+            return await setup.told(entry("oauth2_client", token_url=url, client_id="client", client_secret="hunter22"))
 
     told = asyncio.run(work())
     assert told.endswith("/token sent no token: HTTP 400")

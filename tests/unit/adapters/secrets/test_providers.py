@@ -46,9 +46,7 @@ def values(folder: Path, credential: Credential) -> dict[str, str]:
     ],
     ids=lambda each: each.kind if isinstance(each, Credential) else "",
 )
-def test_an_entry_gives_its_value_or_its_fields(
-    credential: Credential, found: dict[str, str], tmp_path: Path
-) -> None:
+def test_an_entry_gives_its_value_or_its_fields(credential: Credential, found: dict[str, str], tmp_path: Path) -> None:
     assert values(tmp_path, credential) == found
 
 
@@ -77,9 +75,7 @@ def test_a_field_may_come_from_a_file(tmp_path: Path) -> None:
         (entry("oauth2_client", token_url="x"), 'it has no field "client_id"'),
     ],
 )
-def test_what_is_missing_is_told_with_the_name_of_the_entry(
-    credential: Credential, words: str, tmp_path: Path
-) -> None:
+def test_what_is_missing_is_told_with_the_name_of_the_entry(credential: Credential, words: str, tmp_path: Path) -> None:
     async def work() -> str:
         async with opened(tmp_path) as setup:
             return await setup.told(credential)
@@ -119,9 +115,7 @@ def test_a_value_that_is_too_long_is_refused(tmp_path: Path) -> None:
 def test_a_row_that_was_changed_behind_our_back_is_told(tmp_path: Path) -> None:
     async def work(setup: ProviderSetup) -> None:
         await setup.secrets.set("api", "hunter22")
-        await setup.database.writer.write(
-            lambda cursor: cursor.execute("UPDATE secrets SET version = version + 1")
-        )
+        await setup.database.writer.write(lambda cursor: cursor.execute("UPDATE secrets SET version = version + 1"))
         assert await setup.told(entry("stored")) == (
             'Unavailable: keychain entry "api": the secret "api" is damaged: set it again'
         )

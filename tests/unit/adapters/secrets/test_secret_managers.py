@@ -59,9 +59,7 @@ def test_vault_gives_a_field_or_the_only_one_or_all_of_them(
         (at("vault", "kv/one"), "hvs.another-token", "Unavailable: … HTTP 403, access denied"),
     ],
 )
-def test_vault_tells_what_is_wrong_and_no_token(
-    credential: Credential, token: str, words: str, tmp_path: Path
-) -> None:
+def test_vault_tells_what_is_wrong_and_no_token(credential: Credential, token: str, words: str, tmp_path: Path) -> None:
     told = from_vault(tmp_path, credential, token)
     assert isinstance(told, str)
     kind, rest = words.split(": … ")

@@ -26,9 +26,7 @@ def refusal(path: str | Path) -> str:
     ("body", "text"),
     [("a b\n", "a b"), ("a\r\n", "a"), ("a\n\n", "a\n"), (" a ", " a "), ("a", "a"), ("ü\n", "ü")],
 )
-def test_one_newline_at_the_end_of_a_file_is_no_part_of_the_secret(
-    body: str, text: str, tmp_path: Path
-) -> None:
+def test_one_newline_at_the_end_of_a_file_is_no_part_of_the_secret(body: str, text: str, tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(body.encode())
     assert read(tmp_path / "s") == text
 
@@ -56,18 +54,14 @@ def test_a_path_may_begin_at_home() -> None:
     assert refusal("~/no such file") == f'NotFound: there is no file "{Path.home()}/no such file"'
 
 
-@pytest.mark.parametrize(
-    ("environment", "state"), [({}, "not set"), ({"TOKEN": ""}, "empty")], ids=["unset", "empty"]
-)
+@pytest.mark.parametrize(("environment", "state"), [({}, "not set"), ({"TOKEN": ""}, "empty")], ids=["unset", "empty"])
 def test_a_variable_without_a_value_is_told_by_its_name(environment: dict[str, str], state: str) -> None:
     with pytest.raises(NoetlError, match=f'the environment variable "TOKEN" is {state}'):
         Sources(environment).variable("TOKEN")
 
 
 @pytest.mark.parametrize("name", ["NOETL_LINK_KEY", "NOETL_KEY", "NOETL_DB"])
-@pytest.mark.parametrize(
-    "policy", [SourcePolicy(), SourcePolicy.of_server("*", None, "")], ids=["own", "server"]
-)
+@pytest.mark.parametrize("policy", [SourcePolicy(), SourcePolicy.of_server("*", None, "")], ids=["own", "server"])
 def test_settings_of_the_house_are_nobodys_credential(name: str, policy: SourcePolicy) -> None:
     with pytest.raises(NoetlError, match=": it is a setting of NoETL itself"):
         Sources({name: "hunter22"}, policy).variable(name)

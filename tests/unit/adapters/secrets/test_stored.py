@@ -175,9 +175,7 @@ def test_rotating_encrypts_all_under_a_new_key_and_forgets_the_old_one(tmp_path:
         assert await secrets.rotate() == 2
         assert {each.key_id for each in await secrets.list()} == {secrets.keys.all()[0].id}
         assert (len(secrets.keys.all()), old[0] in secrets.keys.all()) == (1, False)
-        assert [
-            ((await secrets.get(name))[0].reveal(), (await secrets.get(name))[1]) for name in ("a", "b")
-        ] == [
+        assert [((await secrets.get(name))[0].reveal(), (await secrets.get(name))[1]) for name in ("a", "b")] == [
             ("value of a", 1),
             ("value of b", 1),
         ]
@@ -315,9 +313,7 @@ asyncio.run(stored_secrets(open_sqlite(sys.argv[1], SystemClock()), {}).rotate()
 """
 
 
-@pytest.mark.parametrize(
-    ("failpoint", "rewritten"), [("sqlite.before-commit", 0), ("sqlite.after-commit", 1)]
-)
+@pytest.mark.parametrize(("failpoint", "rewritten"), [("sqlite.before-commit", 0), ("sqlite.after-commit", 1)])
 def test_a_rotation_that_is_killed_loses_nothing_and_can_be_done_again(
     failpoint: str, rewritten: int, tmp_path: Path
 ) -> None:
@@ -331,20 +327,14 @@ def test_a_rotation_that_is_killed_loses_nothing_and_can_be_done_again(
         keys = secrets.keys.all()
         assert len(keys) == 2
         assert sum(each.key_id == keys[0].id for each in await secrets.list()) == rewritten
-        assert [(await secrets.get(name))[0].reveal() for name in "abc"] == [
-            f"value of {name}" for name in "abc"
-        ]
+        assert [(await secrets.get(name))[0].reveal() for name in "abc"] == [f"value of {name}" for name in "abc"]
         await secrets.set("d", "value of d")
         assert await secrets.rotate() == 4
         assert len(secrets.keys.all()) == 1
-        assert [(await secrets.get(name))[0].reveal() for name in "abcd"] == [
-            f"value of {name}" for name in "abcd"
-        ]
+        assert [(await secrets.get(name))[0].reveal() for name in "abcd"] == [f"value of {name}" for name in "abcd"]
 
     on_file(path, before)
     environment = {**os.environ, VARIABLE: failpoint}
-    killed = subprocess.run(
-        [sys.executable, "-c", ROTATE, str(path)], env=environment, check=False, timeout=60
-    )
+    killed = subprocess.run([sys.executable, "-c", ROTATE, str(path)], env=environment, check=False, timeout=60)
     assert killed.returncode == -signal.SIGKILL
     on_file(path, after)

@@ -107,9 +107,7 @@ def test_a_command_for_nobody_or_beyond_the_limit_is_refused(tmp_path: Path) -> 
     on_file(tmp_path / "noetl.db", work)
 
 
-@pytest.mark.parametrize(
-    "body", ['{"name": "Levitate", "body": {}}', '{"name": "Signal", "body": {}}', "no json"]
-)
+@pytest.mark.parametrize("body", ['{"name": "Levitate", "body": {}}', '{"name": "Signal", "body": {}}', "no json"])
 def test_a_command_that_we_can_not_read_stays_and_holds_up_no_other(body: str, tmp_path: Path) -> None:
     async def work(database: Database) -> None:
         await begun(database, "e")

@@ -154,9 +154,7 @@ OLD_TEXTS = [("p2", "p", 5, 50), ("q1", "q", 2, 20), ("p1", "p", 1, 60), ("p3", 
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_file_of_an_earlier_version_is_carried_over_with_all_that_is_in_it(
-    version: int, tmp_path: Path
-) -> None:
+def test_a_file_of_an_earlier_version_is_carried_over_with_all_that_is_in_it(version: int, tmp_path: Path) -> None:
     path = tmp_path / "noetl.db"
     old = made_by(version, path)
     for digest, name, place, at in OLD_TEXTS:

@@ -17,16 +17,12 @@ from noetl.errors import Conflict, Fenced, NotFound, Unavailable
 from noetl.testing import FakeClock
 from tests.unit.adapters.sqlite_files import append, begun, on_file
 
-CLOCKS = pytest.mark.parametrize(
-    "clock", [FakeClock(), FakeClock(tick_s=0.5)], ids=["quick disk", "slow disk"]
-)
+CLOCKS = pytest.mark.parametrize("clock", [FakeClock(), FakeClock(tick_s=0.5)], ids=["quick disk", "slow disk"])
 
 
 async def busy(database: Database) -> None:
     """Two who write in the same turn: from now on nothing is committed before the end of a turn."""
-    await asyncio.gather(
-        *(database.writer.write(lambda cursor: cursor.execute("SELECT 1")) for _ in range(2))
-    )
+    await asyncio.gather(*(database.writer.write(lambda cursor: cursor.execute("SELECT 1")) for _ in range(2)))
 
 
 def threads() -> list[str]:
@@ -48,9 +44,7 @@ def test_of_500_appends_at_once_only_those_that_are_wrong_fail(clock: FakeClock,
         asked = [one(number) for number in range(500)]
         done = await asyncio.gather(*(store.append([append(*each)]) for each in asked))
         for number, (answer,) in enumerate(done):
-            wanted = (
-                Fenced if number % wrong[Fenced] == 0 else Conflict if number % wrong[Conflict] == 0 else None
-            )
+            wanted = Fenced if number % wrong[Fenced] == 0 else Conflict if number % wrong[Conflict] == 0 else None
             assert type(answer) is (wanted or type(None))
             assert len(await store.read(ids[number])) == (2 if wanted is None else 1)
 
@@ -196,9 +190,7 @@ def test_after_a_bug_in_one_write_nothing_of_its_group_is_kept_and_all_are_told(
 
 
 @CLOCKS
-def test_who_waits_when_the_file_is_closed_is_told_and_so_is_who_comes_later(
-    clock: FakeClock, tmp_path: Path
-) -> None:
+def test_who_waits_when_the_file_is_closed_is_told_and_so_is_who_comes_later(clock: FakeClock, tmp_path: Path) -> None:
     async def work(database: Database) -> None:
         owner = await begun(database, "e")
         store = SqliteStore(database)

@@ -16,9 +16,7 @@ def found(workflow: str, executor: str = "{}") -> dict[str, Inbox]:
     return inboxes(layout.root)
 
 
-@pytest.mark.parametrize(
-    ("name", "made"), [("a-b", "a_b"), ("1st", "_1st"), ("a b.é", "a_b__"), ("", "step")]
-)
+@pytest.mark.parametrize(("name", "made"), [("a-b", "a_b"), ("1st", "_1st"), ("a b.é", "a_b__"), ("", "step")])
 def test_a_name_of_a_step_becomes_a_part_of_a_path(name: str, made: str) -> None:
     assert identifier(name) == made
 

@@ -24,10 +24,7 @@ def test_a_note_is_written_above_the_entry_of_its_line() -> None:
 
 
 def test_a_note_inside_flow_style_is_written_above_its_line() -> None:
-    assert (
-        annotated("a:\n  b: {c: 1,\n      d: 2}\n", (3, "x"))
-        == "a:\n  # migrate: x\n  b: {c: 1,\n      d: 2}\n"
-    )
+    assert annotated("a:\n  b: {c: 1,\n      d: 2}\n", (3, "x")) == "a:\n  # migrate: x\n  b: {c: 1,\n      d: 2}\n"
 
 
 def test_a_note_that_is_there_already_is_not_written_again() -> None:

@@ -33,7 +33,5 @@ def refused(step: str) -> list[str]:
         ("{next: {arcs: [{step: a, sink: 1}]}}", ["sink"]),
     ],
 )
-def test_reserved_words_are_refused_where_they_are_keys_of_the_language_d61(
-    step: str, words: list[str]
-) -> None:
+def test_reserved_words_are_refused_where_they_are_keys_of_the_language_d61(step: str, words: list[str]) -> None:
     assert refused(step) == words

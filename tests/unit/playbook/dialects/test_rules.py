@@ -67,6 +67,4 @@ def test_a_rule_without_a_condition_always_matches() -> None:
 
 
 def test_expr_is_when() -> None:
-    assert (
-        rewritten("- expr: x  # why\n  do: fail\n", v2=True)[0] == "- when: x  # why\n  then:\n    do: fail\n"
-    )
+    assert rewritten("- expr: x  # why\n  do: fail\n", v2=True)[0] == "- when: x  # why\n  then:\n    do: fail\n"

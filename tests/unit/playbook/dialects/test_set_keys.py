@@ -56,8 +56,7 @@ def test_prev_is_kept_in_the_step_and_noted_d72() -> None:
 )
 def test_a_shared_write_with_a_reducer_declares_it_at_the_loop_d72(value: str) -> None:
     assert gathered(f"loop:\n  in: []\nset_shared:\n  t: {value}\n") == (
-        "loop:\n  in: []\n  spec:\n    policy:\n      reduce:\n        ctx.t: sum\n"
-        "set:\n  ctx.t: '{{ x }}'\n",
+        "loop:\n  in: []\n  spec:\n    policy:\n      reduce:\n        ctx.t: sum\nset:\n  ctx.t: '{{ x }}'\n",
         ["set-shared"],
     )
 

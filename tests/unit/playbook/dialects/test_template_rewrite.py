@@ -104,8 +104,7 @@ def test_names_without_a_scope_get_it_unless_the_template_or_a_task_has_them_d81
         labels=frozenset({"fetch"}),
     )
     text = (
-        "{{ url }}/{{ city.id }}/{{ fetch.data }}/{{ x.url }}/{{ url(1) }}"
-        "/{% for city in url %}{{ city }}{% endfor %}"
+        "{{ url }}/{{ city.id }}/{{ fetch.data }}/{{ x.url }}/{{ url(1) }}/{% for city in url %}{{ city }}{% endfor %}"
     )
     assert rewritten(text, place) == (
         "{{ workload.url }}/{{ city.id }}/{{ fetch.data }}/{{ x.url }}/{{ url(1) }}"

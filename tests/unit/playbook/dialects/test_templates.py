@@ -50,6 +50,6 @@ def test_an_arc_reads_the_outcome_of_the_last_task_d82() -> None:
 def test_a_template_over_several_lines_keeps_them() -> None:
     task = "  tool:\n    kind: http\n    body: |\n      a {{ outcome.result\n        .data }}\n\n      b\n"
     text = HEAD + task
-    assert migrate(text).text == text.replace(
-        "outcome.result\n        .data", "output\n        .data"
-    ).replace("args: {}", "input: {}")
+    assert migrate(text).text == text.replace("outcome.result\n        .data", "output\n        .data").replace(
+        "args: {}", "input: {}"
+    )

@@ -56,8 +56,7 @@ def test_an_arc_that_asks_is_the_same_in_both_dialects_d80(guard: str, after: st
         ),
         (
             "{step: end, when: '{{ ctx.a or ctx.b }}'}",
-            "{step: end, when: \"{{ event.name in ['step.done','step.failed','loop.done']"
-            ' and (ctx.a or ctx.b) }}"}',
+            "{step: end, when: \"{{ event.name in ['step.done','step.failed','loop.done'] and (ctx.a or ctx.b) }}\"}",
         ),
     ],
 )

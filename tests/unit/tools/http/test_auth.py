@@ -127,9 +127,7 @@ def test_other_statuses_do_not_renew() -> None:
     assert (len(recorder.seen), holder.renewed) == (1, 0)
 
 
-EXPIRED: dict[str, JSON] = {
-    "auth": {"expired_when": {"path": "$.error.code", "equals": [401, "token_expired"]}}
-}
+EXPIRED: dict[str, JSON] = {"auth": {"expired_when": {"path": "$.error.code", "equals": [401, "token_expired"]}}}
 
 
 @pytest.mark.parametrize(

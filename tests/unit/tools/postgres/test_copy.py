@@ -157,7 +157,9 @@ def test_rows_are_stored_behind_a_ref(to: str, content_type: str, body: str) -> 
     async def work() -> None:
         async with new_database() as pg:
             results = MemoryResults()
-            source = "SELECT n, {{ t }}::text AS t, '{\"k\": 1}'::jsonb AS j, NULL AS z FROM generate_series(2, :last) n"
+            source = (
+                "SELECT n, {{ t }}::text AS t, '{\"k\": 1}'::jsonb AS j, NULL AS z FROM generate_series(2, :last) n"
+            )
             copy = Copy(query=sql(source, {"t": 'a"b'}), to="csv" if to == "csv" else "ndjson")
             asked = call(results=results)._replace(auth=pg.auth)
             output = await pg.tool.run(PostgresInput(copy=copy, params={"last": 3}), asked)
@@ -183,17 +185,13 @@ def test_stored_rows_can_be_loaded_again() -> None:
                 await pg.make("DROP TABLE IF EXISTS b; CREATE TABLE b (LIKE a)")
                 again = await pg.tool.run(PostgresInput(copy=Copy(table="b", from_ref=output.ref)), asked)
                 assert again.own["pg"]["rowcount"] == 1500
-                same = (
-                    "SELECT count(*) AS n FROM a JOIN b USING (id) WHERE a.name IS NOT DISTINCT FROM b.name"
-                )
+                same = "SELECT count(*) AS n FROM a JOIN b USING (id) WHERE a.name IS NOT DISTINCT FROM b.name"
                 assert await pg.rows(same) == [{"n": 750_000}]
 
     asyncio.run(work())
 
 
-@pytest.mark.parametrize(
-    "copy", [Copy(), Copy(table="a"), Copy(from_ref={}), Copy(query=sql("DROP TABLE x"))]
-)
+@pytest.mark.parametrize("copy", [Copy(), Copy(table="a"), Copy(from_ref={}), Copy(query=sql("DROP TABLE x"))])
 def test_an_incomplete_copy_is_refused(copy: Copy) -> None:
     async def work() -> None:
         async with new_database() as pg:

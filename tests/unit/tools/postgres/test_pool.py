@@ -94,9 +94,7 @@ def test_the_environment_of_the_worker_is_not_used() -> None:
     """
     program = f"PORT = {str(postgres().port)!r}\n" + dedent(code)
     environment = {**os.environ, "PGPASSWORD": PASSWORD, "PGUSER": "postgres", "PGDATABASE": "postgres"}
-    said = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
-    )
+    said = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "28P01"
 
 
@@ -111,9 +109,7 @@ def certificates(folder: Path, names: list[str]) -> tuple[Path, Path]:
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "test")])
-    alternatives = [
-        x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each) for each in names
-    ]
+    alternatives = [x509.IPAddress(ip_address(each)) if each[0].isdigit() else x509.DNSName(each) for each in names]
     made = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -129,17 +125,13 @@ def certificates(folder: Path, names: list[str]) -> tuple[Path, Path]:
     certificate, private = folder / "c.pem", folder / "k.pem"
     certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     private.write_bytes(
-        key.private_bytes(
-            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        )
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
     )
     return certificate, private
 
 
 @pytest.mark.parametrize(("names", "fits"), [(["localhost"], True), (["other.example"], False)])
-def test_a_certificate_is_verified_against_the_host_name(
-    tmp_path: Path, names: list[str], fits: bool
-) -> None:
+def test_a_certificate_is_verified_against_the_host_name(tmp_path: Path, names: list[str], fits: bool) -> None:
     """The server only makes the TLS handshake; a connection with a wrong certificate does not get that far."""
     certificate, private = certificates(tmp_path, names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

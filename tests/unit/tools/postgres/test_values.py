@@ -87,9 +87,7 @@ def test_every_type_is_written_and_read_back() -> None:
 def test_lists_work_with_any_and_with_in() -> None:
     async def work() -> None:
         async with new_database() as pg:
-            source = (
-                "SELECT n FROM generate_series(1, 5) n WHERE n = ANY({{ xs }}) OR n IN ({{ ys|sql_list }})"
-            )
+            source = "SELECT n FROM generate_series(1, 5) n WHERE n = ANY({{ xs }}) OR n IN ({{ ys|sql_list }})"
             assert await pg.rows(source, xs=[1, 2], ys=[5]) == [{"n": 1}, {"n": 2}, {"n": 5}]
             assert await pg.rows(source, xs=[], ys=[]) == []
 

@@ -13,10 +13,7 @@ from tests.playbooks import checked, kinds
 def lines(body: str, columns: int = 100) -> list[str]:
     program = checked(body).program
     assert program is not None
-    return [
-        "".join(piece.text for piece in line)
-        for line in explanation_lines(explain(program, kinds()), columns)
-    ]
+    return ["".join(piece.text for piece in line) for line in explanation_lines(explain(program, kinds()), columns)]
 
 
 def test_an_arc_that_carries_both_ends_says_so_and_a_dead_one_too() -> None:

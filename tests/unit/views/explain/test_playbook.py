@@ -193,9 +193,7 @@ def test_a_block_is_told_like_a_step() -> None:
 def test_the_essence_of_a_task_is_the_field_that_says_most(
     kind: str, fields: dict[str, JSON], input: dict[str, JSON], essence: str | None
 ) -> None:
-    assert (
-        explain_task(Task(name="t", kind=kind, fields=fields, input=input, at=()), kinds()).essence == essence
-    )
+    assert explain_task(Task(name="t", kind=kind, fields=fields, input=input, at=()), kinds()).essence == essence
 
 
 def test_a_path_stands_for_everything_below_it() -> None:

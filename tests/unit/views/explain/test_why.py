@@ -69,12 +69,8 @@ def test_a_run_is_told_from_its_token_to_its_arcs() -> None:
     )
     rule = "retry (2 calls in all, immediately) when output.status == 'error'"
     calls = [
-        CallWhy(
-            id="few#1/1", task="get", attempt=1, status="error", directive="retry", rule=rule, error=FAILED
-        ),
-        CallWhy(
-            id="few#1/2", task="get", attempt=2, status="ok", directive="continue", rule=None, error=None
-        ),
+        CallWhy(id="few#1/1", task="get", attempt=1, status="error", directive="retry", rule=rule, error=FAILED),
+        CallWhy(id="few#1/2", task="get", attempt=2, status="ok", directive="continue", rule=None, error=None),
     ]
     assert asked(player, "few") == Why(
         step="few",
@@ -131,12 +127,8 @@ def test_a_step_that_no_token_reached_has_a_reason_for_each_arc() -> None:
     assert reasons(player, "last") == [("none", 0, '"none" did not run')]
     assert reasons(played(ORDER), "many") == [("start", 0, '"start" has not ended')]
     failed = played(ORDER, "report start#1 error http")
-    assert reasons(failed, "none") == [
-        ("start", 2, "it was not evaluated: it takes success only, and the step failed")
-    ]
-    assert reasons(played(ORDER, "cancel", "close"), "many") == [
-        ("start", 0, '"start" was stopped with the execution')
-    ]
+    assert reasons(failed, "none") == [("start", 2, "it was not evaluated: it takes success only, and the step failed")]
+    assert reasons(played(ORDER, "cancel", "close"), "many") == [("start", 0, '"start" was stopped with the execution')]
 
 
 def test_a_dynamic_arc_that_led_elsewhere_says_where() -> None:
@@ -311,7 +303,5 @@ def test_every_step_of_every_scenario_has_an_answer_that_can_be_written() -> Non
     for player in scenarios().values():
         for step in (*player.program.steps, *player.program.blocks):
             told = asked(player, step)
-            assert [bool(told.ran or told.tokens), bool(told.ways), told.unreached is not None].count(
-                True
-            ) == 1
+            assert [bool(told.ran or told.tokens), bool(told.ways), told.unreached is not None].count(True) == 1
             assert msgspec.json.decode(msgspec.json.encode(told))["step"] == step

@@ -29,12 +29,7 @@ def read(text: str, file: str) -> Layout | None:
         return None
     formatting = _formatting(root)
     return Layout(
-        text=text,
-        file=file,
-        root=root,
-        prologue=reader.prologue,
-        epilogue=reader.epilogue,
-        formatting=formatting,
+        text=text, file=file, root=root, prologue=reader.prologue, epilogue=reader.epilogue, formatting=formatting
     )
 
 
@@ -71,9 +66,7 @@ class _Reader:
 
     def block(self, event: yaml.Event) -> tuple[Map | List, str]:
         """A mapping or list in block style, and the text before its first entry."""
-        group: Map | List = (
-            List(style="block") if isinstance(event, yaml.SequenceStartEvent) else Map(style="block")
-        )
+        group: Map | List = List(style="block") if isinstance(event, yaml.SequenceStartEvent) else Map(style="block")
         group.anchored = getattr(event, "anchor", None) is not None
         before = ""
         for first in self.events:

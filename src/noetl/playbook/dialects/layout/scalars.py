@@ -154,9 +154,7 @@ def _block(leaf: Leaf, begin: int) -> list[ScalarSource] | None:
     indent = (leaf.base or 0) + int(digits[0]) if digits else indents[0]
     sources: list[ScalarSource] = []
     for start, line in lines:
-        sources += [
-            ScalarSource(char, start + i, start + i + 1) for i, char in enumerate(line) if i >= indent
-        ]
+        sources += [ScalarSource(char, start + i, start + i + 1) for i, char in enumerate(line) if i >= indent]
         sources.append(ScalarSource("\n", start + len(line), start + len(line)))
     if leaf.style == ">":
         sources = _fold(sources)

@@ -30,9 +30,7 @@ class Leaf(Struct, kw_only=True, eq=False):
     raw: str
     text: str  # its value, without quotes and escapes
     style: str = ""
-    base: int | None = (
-        None  # column of the surrounding lines, by which its further lines are shifted; None: one line
-    )
+    base: int | None = None  # column of the surrounding lines, by which its further lines are shifted; None: one line
     start: int = NEW
 
     @property
@@ -49,9 +47,7 @@ class LayoutEntry(Struct, kw_only=True, eq=False):
     glue: str = ""  # flow style: the text before the key
     gap: str = " "  # between the key, or the dash, and the value
     tail: str = ""  # the rest of the line, usually a comment
-    after: list[str] = field(
-        default_factory=list
-    )  # comments below that are indented deeper than the next entry
+    after: list[str] = field(default_factory=list)  # comments below that are indented deeper than the next entry
     flow: bool = False  # the text around it has flow style
     inline: bool = True  # a list item whose block starts on the line of the dash
     base: int | None = None  # its original column

@@ -106,11 +106,7 @@ class _Writer:
         pad = self.pad(group)
         made = group.open
         for position, entry in enumerate(group.entries):
-            glue = (
-                _separated(entry.glue, position, pad)
-                if entry.flow
-                else ("," + (pad or " ") if position else pad)
-            )
+            glue = _separated(entry.glue, position, pad) if entry.flow else ("," + (pad or " ") if position else pad)
             value = self.leaf(entry.value) if isinstance(entry.value, Leaf) else self.flow_text(entry.value)
             if entry.key is None:
                 made += glue + value
@@ -144,9 +140,7 @@ def _needs_lines(value: Node) -> bool:
         return True
     return any(
         _needs_lines(entry.value)
-        or (
-            not entry.flow and any("#" in text for text in (*entry.lead, *entry.after, entry.tail, entry.gap))
-        )
+        or (not entry.flow and any("#" in text for text in (*entry.lead, *entry.after, entry.tail, entry.gap)))
         for entry in value.entries
     )
 

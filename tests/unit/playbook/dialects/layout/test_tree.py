@@ -35,9 +35,7 @@ def test_text_is_put_into_the_quotes_that_need_the_fewest_escapes(text: str, raw
     assert (quoted(text).raw, quoted(text).text) == (raw, text)
 
 
-@pytest.mark.parametrize(
-    ("text", "raw"), [("a_b-c", "a_b-c"), ("true", '"true"'), ("a: b", '"a: b"'), ("1", '"1"')]
-)
+@pytest.mark.parametrize(("text", "raw"), [("a_b-c", "a_b-c"), ("true", '"true"'), ("a: b", '"a: b"'), ("1", '"1"')])
 def test_a_word_is_bare_only_where_yaml_reads_it_as_text(text: str, raw: str) -> None:
     assert name_leaf(text).raw == raw
 

@@ -24,15 +24,12 @@ def test_a_block_that_is_moved_deeper_takes_all_its_lines_along() -> None:
     assert inner is not None
     inner.entries.append(moved)
     assert write(layout) == (
-        "d:\n  e: 1\n  a:\n    # above\n    b: |\n      x\n\n       y\n"
-        "    c: [1,\n        2]  # two\n    # below\n"
+        "d:\n  e: 1\n  a:\n    # above\n    b: |\n      x\n\n       y\n    c: [1,\n        2]  # two\n    # below\n"
     )
 
 
 def test_a_block_that_is_moved_outwards_loses_only_indentation() -> None:
-    layout, root = laid_out(
-        "a:\n    b:\n        c: 'x\n\n          y'\n        d:\n          # z\n          - 1\n"
-    )
+    layout, root = laid_out("a:\n    b:\n        c: 'x\n\n          y'\n        d:\n          # z\n          - 1\n")
     inner = root.map("a")
     assert inner is not None
     root.entries = inner.entries
