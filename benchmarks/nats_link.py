@@ -14,9 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from noetl.adapters.memory.results import MemoryResults
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock

@@ -13,10 +13,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TypeAlias
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.inbox import SqliteInbox
-from noetl.adapters.sqlite.ownership import SqliteOwnership
+from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.facts import (

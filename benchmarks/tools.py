@@ -13,8 +13,8 @@ from time import perf_counter
 
 import msgspec
 
-from noetl.adapters.files.results import FileResults
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.files import FileResults
+from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Sql
 from noetl.secret import Secret

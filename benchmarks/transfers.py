@@ -17,7 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.clock import SystemClock
@@ -32,7 +32,7 @@ ROUNDS = {"1 KB": 200, "1 MB": 40, "10 MB": 8}
 CHILD = """
 import asyncio, resource, sys
 from pathlib import Path
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.tool import Call
 from noetl.tools.http.tool import HttpInput, HttpTool
 

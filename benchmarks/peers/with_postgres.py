@@ -12,8 +12,8 @@ from pathlib import Path
 
 from noetl.clock import SystemClock
 from noetl.runtime.devcluster.folder import Folder
-from noetl.runtime.devcluster.postgres import Postgres
 from noetl.runtime.devcluster.processes import ManagedProcess
+from noetl.runtime.devcluster.services import Postgres
 
 ADDRESS = "BENCH_DATABASE"
 

@@ -15,7 +15,7 @@ import aiohttp
 import msgspec
 from litestar import Litestar
 
-from noetl.adapters.memory.work import MemoryFeed, MemoryWorkerRegistry
+from noetl.adapters.memory import MemoryFeed, MemoryWorkerRegistry
 from noetl.clock import Clock, SystemClock
 from noetl.control.api_tokens import digest_of, new_token
 from noetl.control.live_execution import LiveExecution

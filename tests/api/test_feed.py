@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from noetl.adapters.memory.work import QUEUE_MAX, MemoryFeed
+from noetl.adapters.memory import QUEUE_MAX, MemoryFeed
 from noetl.ports import FeedEvent
 
 

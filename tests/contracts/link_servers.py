@@ -8,9 +8,7 @@ from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Generic, TypeVar
 
-from noetl.adapters.memory.results import MemoryResults
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
 from noetl.clock import SystemClock
 from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.output import JSON
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.results import HOSTILE, ClearableStore, ResultStoreContract

@@ -6,10 +6,15 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 
-from noetl.adapters.memory.results import MemoryResults
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.transport import MemoryBus, MemoryTransport
-from noetl.adapters.memory.work import MemoryFeed, MemoryQueue, MemoryWorkerRegistry
+from noetl.adapters.memory import (
+    MemoryBus,
+    MemoryFeed,
+    MemoryQueue,
+    MemoryResults,
+    MemoryStore,
+    MemoryTransport,
+    MemoryWorkerRegistry,
+)
 from noetl.clock import SystemClock
 from noetl.link.feed import LinkFeed
 from noetl.link.workers import LinkWorkerRegistry

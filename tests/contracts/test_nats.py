@@ -15,8 +15,7 @@ import pytest
 from nats.aio.msg import Msg
 from nats.js.api import RetentionPolicy, StreamConfig
 
-from noetl.adapters.nats.connection import NatsConnection
-from noetl.adapters.nats.credentials import NatsSettings
+from noetl.adapters.nats.connection import NatsConnection, NatsSettings
 from noetl.adapters.nats.queue import STREAM, NatsQueue
 from noetl.errors import Rejected, Unavailable
 from noetl.ports import Claim, NoResponder, Pointer

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 from nats.aio.msg import Msg
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock

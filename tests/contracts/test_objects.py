@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.files.durable import MEMORY_PARTS_MAX
-from noetl.adapters.objects.results import ObjectResults
+from noetl.adapters.files import MEMORY_PARTS_MAX
+from noetl.adapters.objects import ObjectResults
 from noetl.adapters.result_refs import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON

@@ -17,11 +17,18 @@ import pytest
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
-from noetl.adapters.postgres.listing import EXECUTIONS_MAX, PostgresListing, PostgresRetention
 from noetl.adapters.postgres.schema import VERSION
-from noetl.adapters.postgres.secrets import PostgresSecretRows
-from noetl.adapters.postgres.store import FIRST_ROWS, LOGS_MAX, PAGE_ROWS, THREAD_BYTES, PostgresStore
-from noetl.adapters.postgres.tokens import PostgresTokens
+from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
+from noetl.adapters.postgres.store import (
+    FIRST_ROWS,
+    FORGET_EXECUTIONS_MAX,
+    LOGS_MAX,
+    PAGE_ROWS,
+    THREAD_BYTES,
+    PostgresListing,
+    PostgresRetention,
+    PostgresStore,
+)
 from noetl.clock import SystemClock
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested, Started, Token
 from noetl.engine.state import Status
@@ -38,12 +45,12 @@ from noetl.ports import (
     Snapshot,
 )
 from noetl.testing.contracts import error_of
-from noetl.testing.contracts.catalog import CatalogContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     AT,
     PARTITION,
     PARTITIONS,
+    CatalogContract,
     EventStoreContract,
     ListedLog,
     ListingContract,
@@ -655,13 +662,13 @@ def test_much_is_forgotten_in_small_transactions_past_what_is_open_or_in_use() -
                 " CASE WHEN n % 3 = 0 THEN 'running' ELSE 'ok' END, 'p', 'd', NULL, $1, $1"
                 " FROM generate_series(1, $2::integer) AS n",
                 AT - timedelta(days=90),
-                3 * EXECUTIONS_MAX,
+                3 * FORGET_EXECUTIONS_MAX,
             )
             async with other.transaction():
                 await other.execute("SELECT FROM noetl.heads WHERE execution_id = 'e1' FOR UPDATE")
                 batches = [ids async for ids in PostgresRetention(made).forget(AT)]
-            assert sum(map(len, batches)) == 2 * EXECUTIONS_MAX - 1
-            assert max(map(len, batches)) <= EXECUTIONS_MAX
+            assert sum(map(len, batches)) == 2 * FORGET_EXECUTIONS_MAX - 1
+            assert max(map(len, batches)) <= FORGET_EXECUTIONS_MAX
             assert any(batch[-1] == "e7" for batch in batches), "what is very long ends its transaction"
             assert [ids async for ids in PostgresRetention(made).forget(AT)] == [["e1"]]
 

@@ -12,19 +12,17 @@ import pytest
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
-from noetl.adapters.sqlite.secrets import SqliteSecretRows
-from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteStore
-from noetl.adapters.sqlite.tokens import SqliteTokens
+from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
+from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteStore
 from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
-from noetl.testing.contracts.catalog import CatalogContract
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
+    CatalogContract,
     EventStoreContract,
     ListedLog,
     ListingContract,

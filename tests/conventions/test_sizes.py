@@ -13,7 +13,7 @@ LONG_MODULES: dict[str, str] = {
     "playbook/language.py": "one table: the whole language, a key a line",
 }
 LONG_FUNCTIONS: dict[str, str] = {
-    "testing/fact_text.py:describe_fact": "one match over all facts, a line or two each",
+    "testing/scenario.py:describe_fact": "one match over all facts, a line or two each",
 }
 MANY_PARAMETERS: dict[str, str] = {}
 

@@ -25,8 +25,7 @@ from noetl.errors import Rejected
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.ports import LogRow
-from noetl.testing.fact_text import describe_fact
-from noetl.testing.scenario import ANSWER, HEAD, Player
+from noetl.testing.scenario import ANSWER, HEAD, Player, describe_fact
 from noetl.views.envelopes import Envelope
 from tests.distributed.final_states import final
 

@@ -14,12 +14,11 @@ import apsw
 import pytest
 
 from noetl.adapters.postgres.database import open_postgres
-from noetl.adapters.postgres.tokens import PostgresTokens
+from noetl.adapters.postgres.secrets import PostgresTokens
 from noetl.adapters.sqlite.schema import VERSION
 from noetl.clock import SystemClock
 from noetl.runtime import open_local_store
-from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, run_checks
-from noetl.runtime.doctor.machine import check_stored_secrets
+from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, check_stored_secrets, run_checks
 from noetl.runtime.doctor.nats import JetStreamStore, check_store
 from noetl.runtime.doctor.postgres import check_durability, check_schema, check_version
 from noetl.runtime.doctor.server import pools_of

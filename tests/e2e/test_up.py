@@ -24,8 +24,8 @@ from noetl.clock import SystemClock
 from noetl.errors import Rejected
 from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
 from noetl.runtime.devcluster.folder import Folder, default_folder
-from noetl.runtime.devcluster.postgres import Postgres
 from noetl.runtime.devcluster.processes import ServiceSpec
+from noetl.runtime.devcluster.services import Postgres
 from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import apsw
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore

@@ -10,7 +10,7 @@ from time import process_time
 
 import pytest
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.template.limits import Meter
 from noetl.template.regex import Pattern

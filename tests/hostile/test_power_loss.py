@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock

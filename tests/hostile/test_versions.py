@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.clock import SystemClock

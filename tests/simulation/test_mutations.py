@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory import MemoryStore
 from noetl.control.children import Children
 from noetl.control.deps import ControlPorts
 from noetl.control.executions import Control

@@ -16,7 +16,6 @@ from msgspec import Raw
 from noetl.engine.commands import Command, Report, Start
 from noetl.errors import Damaged, NoetlError, Unavailable
 from noetl.ids import partition_of
-from noetl.link.chunking import PartialBody, pack, unpack
 from noetl.link.messages import (
     DECODERS,
     PARTITIONS,
@@ -26,6 +25,7 @@ from noetl.link.messages import (
     IterationsRequest,
     LinkRequest,
     LinkStartRequest,
+    PartialBody,
     PlaybookRequest,
     Programs,
     ReportRequest,
@@ -33,6 +33,8 @@ from noetl.link.messages import (
     decode_reply,
     encode_command,
     encode_request,
+    pack,
+    unpack,
 )
 from noetl.output import Output
 from noetl.ports import REPLY_TIMEOUT_S, Epoch, Grant, NoResponder, PlaybookText, ReportAnswer, Transport

@@ -10,7 +10,6 @@ from typing import Final, Protocol
 
 from noetl.errors import NoetlError, Rejected, Unavailable
 from noetl.ids import partition_of
-from noetl.link.chunking import PartialBodies, pack, unpack
 from noetl.link.client import ANY_SUBJECT, OWNER_SUBJECT
 from noetl.link.messages import (
     PARTITIONS,
@@ -21,6 +20,7 @@ from noetl.link.messages import (
     IterationsRequest,
     LinkRequest,
     LinkStartRequest,
+    PartialBodies,
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
@@ -30,6 +30,8 @@ from noetl.link.messages import (
     encode_error,
     encode_grant,
     encode_reply,
+    pack,
+    unpack,
 )
 from noetl.link.secret_channel import Owner, SecretServer
 from noetl.ports import Message, PlaybookText, Subscription, Transport

@@ -3,20 +3,29 @@
 An adapter is correct if it passes the contract tests in `noetl.testing.contracts`.
 """
 
-from noetl.ports.catalog import Catalog, PlaybookText, PlaybookVersion
-from noetl.ports.log import (
+from noetl.ports.storage import (
+    ApiToken,
+    ApiTokenStore,
     Append,
+    Catalog,
     EventStore,
     ExecutionHead,
     ExecutionListing,
     ExecutionOwnership,
+    FetchedCredential,
     LogRow,
     OwnedPartitions,
     Partitions,
+    PlaybookText,
+    PlaybookVersion,
+    ResultCleanup,
+    ResultStore,
+    SecretProvider,
+    SecretRow,
+    SecretRows,
     Snapshot,
+    StoredResult,
 )
-from noetl.ports.results import ResultCleanup, ResultStore, StoredResult
-from noetl.ports.secrets import ApiToken, ApiTokenStore, FetchedCredential, SecretProvider, SecretRow, SecretRows
 from noetl.ports.transport import (
     REPLY_TIMEOUT_S,
     Collect,

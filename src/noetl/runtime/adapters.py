@@ -26,7 +26,7 @@ def open_remote_store(settings: Settings, url: str) -> NamedStore:
     try:
         match scheme:
             case "s3":
-                from noetl.adapters.objects.results import ObjectResults
+                from noetl.adapters.objects import ObjectResults
 
                 return NamedStore("s3", ObjectResults(url, settings.s3_endpoint or None), shared=True)
             case "nats" | "tls":
@@ -54,7 +54,7 @@ async def open_tokens(url: str) -> AsyncIterator[ApiTokenStore]:
     """
     try:
         from noetl.adapters.postgres.database import open_postgres
-        from noetl.adapters.postgres.tokens import PostgresTokens
+        from noetl.adapters.postgres.secrets import PostgresTokens
     except ImportError as error:
         raise Rejected("no-adapter", f"PostgreSQL requires an extra: {install_hint('postgres')}") from error
     database = open_postgres(url, SystemClock())

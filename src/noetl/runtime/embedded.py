@@ -12,15 +12,13 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from noetl.adapters.files.results import FileResults
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.files import FileResults
+from noetl.adapters.memory import MemoryQueue
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.inbox import SqliteInbox
-from noetl.adapters.sqlite.listing import SqliteListing
-from noetl.adapters.sqlite.ownership import SqliteOwnership
+from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
-from noetl.adapters.sqlite.store import SqliteStore
+from noetl.adapters.sqlite.store import SqliteListing, SqliteStore
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
 from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings, UnavailableHook
@@ -51,7 +49,7 @@ from noetl.worker.worker import LogLineHook, Worker, WorkerPorts
 if TYPE_CHECKING:
     from noetl.adapters.secrets.providers import CredentialProviders
     from noetl.adapters.secrets.stored import StoredSecrets
-    from noetl.adapters.sqlite.tokens import SqliteTokens
+    from noetl.adapters.sqlite.secrets import SqliteTokens
 
 POLL_S = 0.2  # between two reads of the inbox, and between two sweeps during a cancellation
 EMBEDDED_WORKER = "here"  # the name of the worker, which serves every pool
@@ -77,7 +75,7 @@ class LocalStore(NamedTuple):
 
     @property
     def tokens(self) -> SqliteTokens:
-        from noetl.adapters.sqlite.tokens import SqliteTokens
+        from noetl.adapters.sqlite.secrets import SqliteTokens
 
         return SqliteTokens(self.database)
 

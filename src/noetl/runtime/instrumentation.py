@@ -18,10 +18,8 @@ from noetl.ports import EventStore, WorkerRegistry
 from noetl.runtime.settings import Settings
 from noetl.telemetry.control_metrics import FactMetrics, measured_sweep, read_control, read_workers
 from noetl.telemetry.logs import OutageLog, OwnershipLog, get_logger, redaction, start_logging
-from noetl.telemetry.measured_ports import PendingPointers
-from noetl.telemetry.metrics import Metrics
-from noetl.telemetry.prometheus import make_registry, serve_metrics
-from noetl.telemetry.requests import RequestMetrics
+from noetl.telemetry.measured import PendingPointers, RequestMetrics
+from noetl.telemetry.metrics import Metrics, make_registry, serve_metrics
 from noetl.telemetry.tracing import Tracing, open_otlp
 
 if TYPE_CHECKING:

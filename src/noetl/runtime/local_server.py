@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 from noetl import __version__
-from noetl.adapters.memory.work import MemoryFeed
+from noetl.adapters.memory import MemoryFeed
 from noetl.clock import Clock, SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.control.refusals import Refusal

@@ -15,10 +15,8 @@ from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
-from noetl.adapters.postgres.listing import PostgresListing, PostgresRetention
-from noetl.adapters.postgres.secrets import PostgresSecretRows
-from noetl.adapters.postgres.store import PostgresStore
-from noetl.adapters.postgres.tokens import PostgresTokens
+from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
+from noetl.adapters.postgres.store import PostgresListing, PostgresRetention, PostgresStore
 from noetl.adapters.secrets.providers import CredentialProviders
 from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
@@ -47,10 +45,9 @@ from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.settings import Settings
 from noetl.server.services import Services
 from noetl.telemetry.control_metrics import measure_loop_lag
-from noetl.telemetry.logs import redaction
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.logs import HiddenSecrets, redaction
+from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
-from noetl.telemetry.redaction import HiddenSecrets
 from noetl.tool import Tools
 from noetl.worker.keychain import Keychain
 

@@ -28,9 +28,8 @@ from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.settings import Settings
 from noetl.telemetry.control_metrics import measure_loop_lag
-from noetl.telemetry.logs import redaction
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue
-from noetl.telemetry.redaction import HiddenSecrets
+from noetl.telemetry.logs import HiddenSecrets, redaction
+from noetl.telemetry.measured import MeasuredLink, MeasuredQueue
 from noetl.tool import AddressPolicy, Tools
 from noetl.worker.calls import Toolbox
 from noetl.worker.frame_driver import CURRENT_FRAME, LogLine

@@ -15,7 +15,7 @@ from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.ports import WorkerRegistry
 from noetl.telemetry.logs import get_logger
-from noetl.telemetry.measured_ports import PendingPointers
+from noetl.telemetry.measured import PendingPointers
 from noetl.telemetry.metrics import Labels, Metrics
 
 LAG_INTERVAL_S: Final = 0.5  # between two measurements of the event loop

@@ -13,9 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
-from noetl.adapters.memory.results import MemoryResults
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
 from noetl.checks.checker import check
 from noetl.clock import Clock
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings

@@ -10,10 +10,10 @@ from textwrap import dedent
 import msgspec
 
 from noetl.checks.checker import check
-from noetl.engine import Agenda, Event, Recorded, apply, handle
+from noetl.engine import Agenda, Event, Recorded, apply, facts, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Retry, Signal, Start, Wake
-from noetl.engine.facts import FrameParked, TaskDone
+from noetl.engine.facts import Fact, FrameParked, TaskDone, Token
 from noetl.engine.moves import Answered, Decided, Park, RunTask, due, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
@@ -23,9 +23,132 @@ from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.kinds import Kinds
 from noetl.ports import LogRow
-from noetl.testing.fact_text import describe_fact
 from noetl.views.audit import findings
 from noetl.views.log import events_of, folded
+
+
+def describe_fact(fact: Fact) -> tuple[str, str, str]:
+    """Return (name, subject, particulars)."""
+    name = fact.__struct_config__.tag
+    assert isinstance(name, str)
+    match fact:
+        case facts.Requested(workload=workload):
+            return name, "", _shown(workload) if workload else ""
+        case facts.Evaluated(error=error):
+            return name, "", _failure(error)
+        case facts.Started(token=token):
+            return name, "", _token(token)
+        case facts.StepWaiting(token=token_id, join=join, reads=reads):
+            why = "for the others" if join else "until " + ", ".join("ctx." + ".".join(each) for each in reads)
+            return name, token_id, why if join or reads else "forever"
+        case facts.StepScheduled(run=run, tokens=tokens, input=input, parent=parent, deadline_at=deadline):
+            words = [f"by {', '.join(tokens)}"] if tokens else []
+            words += [f"called by {parent}"] if parent else []
+            words += [f"retries {fact.retry_of}"] if fact.retry_of else []
+            words += ["from the start"] if fact.from_start else []
+            words += [f"input {_shown(input)}"] if input else []
+            words += [f"deadline {deadline:%H:%M:%S}"] if deadline else []
+            return name, run, "; ".join(words)
+        case facts.StepStarted(run=run, timeout_at=timeout):
+            return name, run, f"timeout {timeout:%H:%M:%S}" if timeout else ""
+        case facts.TaskDone():
+            return name, f"{fact.frame}/{fact.call}", _task(fact)
+        case facts.FrameParked(frame=frame, until=until):
+            return name, frame, _until(until)
+        case facts.FrameResumed(frame=frame, output=output, set=written):
+            words = [_output_text(output)] if output else []
+            words += [f"set {_shown(written)}"] if written else []
+            return name, frame, "; ".join(words)
+        case facts.LoopStarted(run=run, count=count, width=width, parallel=parallel):
+            return name, run, f"{count} items, {f'{width} at a time' if parallel else 'one by one'}"
+        case facts.IterationDone(run=run, index=index):
+            return name, f"{run}[{index}]", ""
+        case facts.IterationFailed(run=run, index=index, error=error, stop=stop):
+            return name, f"{run}[{index}]", _failure(error) + ("; no more" if stop else "")
+        case facts.LoopDone(run=run, output=output, set=written):
+            words = [_output_text(output), _shown(output.meta)]
+            words += [f"set {_shown(written)}"] if written else []
+            return name, run, "; ".join(words)
+        case facts.StepDone(run=run, output=output):
+            return name, run, _output_text(output) if output else ""
+        case facts.StepFailed(run=failed_run, tokens=spent, error=error):
+            return name, failed_run or ", ".join(spent), _failure(error)
+        case facts.NextEvaluated(run=run):
+            return name, run, _next(fact)
+        case facts.Cancelled(reason=reason):
+            return name, "", reason
+        case facts.Retried(runs=runs, tokens=spent):
+            return name, "", ", ".join((*runs, *spent))
+        case facts.Finished(status=status, output=output, error=error, waiting=waiting):
+            words = [status, _failure(error), _output_text(output) if output else ""]
+            words += [f"never admitted: {', '.join(waiting)}"] if waiting else []
+            return name, "", "; ".join(filter(None, words))
+        case facts.Processed(status=status):
+            return name, "", status
+        case _:
+            return name, "", ""
+
+
+def _task(fact: facts.TaskDone) -> str:
+    words = [f"{fact.task} {fact.status}"]
+    if fact.output is not None and fact.output.data is not None:
+        words[0] += f" {_shown(fact.output.data)}"
+    rule = "" if fact.rule is None else f" by rule {fact.rule}"
+    to = f" to {fact.next}" if fact.directive == "jump" else ""
+    words.append(f"{fact.directive}{to}{rule}" + (f" #{fact.attempt}" if fact.attempt > 1 else ""))
+    words += [f"not before {fact.until:%H:%M:%S.%f}"[:-3]] if fact.until else []
+    words += [_failure(fact.error)] if fact.error else []
+    words += [f"set {_shown(fact.set)}"] if fact.set else []
+    return "; ".join(words)
+
+
+def _next(fact: facts.NextEvaluated) -> str:
+    words = [f"set {_shown(fact.set)}"] if fact.set else []
+    words += [f"asked {', '.join(f'{place} {_yes(held)}' for place, held in fact.asked)}"] if fact.asked else []
+    words += [_token(token) for token in fact.tokens]
+    words += ["→ end"] * fact.ended
+    words += [_failure(fact.error)] if fact.error else []
+    return "; ".join(words)
+
+
+def _yes(held: bool) -> str:
+    return "yes" if held else "no"
+
+
+def _token(token: Token) -> str:
+    return f"{token.id} → {token.step}" + (f" {_shown(token.input)}" if token.input else "")
+
+
+def _until(until: facts.Until) -> str:
+    match until:
+        case facts.ForTime(at=at):
+            return f"until {at:%H:%M:%S}"
+        case facts.ForSignal(name=name):
+            return f"for signal {name}"
+        case facts.ForBlock(block=block, input=input):
+            return f"calls {block}" + (f" {_shown(input)}" if input else "")
+        case facts.ForChild(path=path, workload=workload):
+            return f"calls playbook {path}" + (f" {_shown(workload)}" if workload else "")
+
+
+def _output_text(output: Output) -> str:
+    words: list[str] = [output.status]
+    if output.data is not None:
+        words.append(_shown(output.data))
+    if output.ref is not None:
+        words.append("by reference")
+    if output.error is not None:
+        words.append(_failure(output.error))
+    return " ".join(words)
+
+
+def _failure(error: Failure | None) -> str:
+    return f"{error.kind}: {error.message}" if error else ""
+
+
+def _shown(value: JSON) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else text[:119] + "…"
 
 
 def audit(execution_id: str, rows: list[LogRow]) -> State:

@@ -20,16 +20,15 @@ import asyncpg
 from prometheus_client.parser import text_string_to_metric_families
 
 from noetl.adapters.postgres.database import open_postgres
-from noetl.adapters.postgres.tokens import PostgresTokens
+from noetl.adapters.postgres.secrets import PostgresTokens
 from noetl.client import Client
 from noetl.clock import SystemClock
 from noetl.control.api_tokens import digest_of, new_token
 from noetl.errors import Unavailable
 from noetl.link.messages import PARTITIONS
 from noetl.runtime.devcluster.folder import Folder, random_key
-from noetl.runtime.devcluster.nats import Nats, free_port
-from noetl.runtime.devcluster.postgres import Postgres
 from noetl.runtime.devcluster.processes import ManagedProcess, ServiceSpec
+from noetl.runtime.devcluster.services import Nats, Postgres, free_port
 
 LEASE_S = 5.0  # in tests
 BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures

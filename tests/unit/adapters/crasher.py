@@ -8,10 +8,9 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
-from noetl.adapters.sqlite.inbox import SqliteInbox
-from noetl.adapters.sqlite.ownership import SqliteOwnership
+from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
 from noetl.clock import SystemClock
 from noetl.engine.commands import Cancel

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory import MemoryStore
 from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN
 from noetl.control.live_execution import ANSWERS_PER_TURN, fold, turn

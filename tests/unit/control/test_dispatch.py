@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue
 from noetl.control.deps import ControlHooks, ControlSettings
 from noetl.control.live_execution import LostWorkers
 from noetl.control.sweeper import sweep

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from datetime import datetime
 
-from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory import MemoryStore
 from noetl.control.ownership import PartitionOwners
 from noetl.errors import Unavailable
 from noetl.ports import OwnedPartitions

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.control.retention import Deleted, delete_expired
 
 BEFORE = datetime(2026, 1, 1, tzinfo=UTC)

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 
-from noetl.adapters.memory.transport import MemoryBus, MemorySubscription, MemoryTransport
+from noetl.adapters.memory import MemoryBus, MemorySubscription, MemoryTransport
 from noetl.ids import partition_of
 from noetl.link.feed import LINES_MAX, LINES_SUBJECT, PROGRESS_SUBJECT, UNREAD_MAX, LinkFeed
 from noetl.link.workers import EXPIRY_S, LinkWorkerRegistry, WorkerPoll

@@ -10,17 +10,27 @@ from functools import partial
 
 import pytest
 
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.transport import MemoryBus, MemoryTransport
+from noetl.adapters.memory import MemoryBus, MemoryStore, MemoryTransport
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Cancel, Report, Start
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
-from noetl.link.chunking import BODY_BYTES_MAX, PartialBodies, PartialBody, pack, unpack
 from noetl.link.client import LinkClient, LinkPlaybooks, LinkRequests
-from noetl.link.messages import DECODERS, PARTITIONS, BeginRequest, decode_reply, encode_reply, encode_request
+from noetl.link.messages import (
+    BODY_BYTES_MAX,
+    DECODERS,
+    PARTITIONS,
+    BeginRequest,
+    PartialBodies,
+    PartialBody,
+    decode_reply,
+    encode_reply,
+    encode_request,
+    pack,
+    unpack,
+)
 from noetl.output import Output
 from noetl.ports import Epoch, Message, ReportAnswer
 from noetl.testing.contracts.link import ONE, task_done

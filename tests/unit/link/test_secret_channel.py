@@ -12,7 +12,7 @@ from typing import Generic, TypeVar
 import msgspec
 import pytest
 
-from noetl.adapters.memory.store import MemoryStore
+from noetl.adapters.memory import MemoryStore
 from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable

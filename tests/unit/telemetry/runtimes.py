@@ -7,8 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from uuid import UUID
 
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue, MemoryStore
 from noetl.clock import Clock, SystemClock
 from noetl.control.deps import ControlHooks
 from noetl.control.live_execution import LiveExecution
@@ -17,7 +16,7 @@ from noetl.engine.facts import Processed
 from noetl.output import JSON
 from noetl.ports import Link
 from noetl.telemetry.control_metrics import FactMetrics, read_control
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
 from noetl.testing import runtime
 from noetl.testing.memory_runtime import RuntimeParts

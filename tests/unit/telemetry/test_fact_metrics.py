@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from noetl.engine.facts import StepDone
 from noetl.telemetry.control_metrics import FACTS_MAX
-from noetl.telemetry.metrics import PLAYBOOKS_MAX
-from noetl.telemetry.prometheus import make_registry, rendered
+from noetl.telemetry.metrics import PLAYBOOKS_MAX, make_registry, rendered
 from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
 
 TWO = """\

@@ -132,8 +132,8 @@ def test_a_logger_that_is_not_started_loads_no_library() -> None:
     heavy = ("structlog", "prometheus_client", "opentelemetry", "litestar")
     program = (
         "import sys; from noetl.telemetry.logs import get_logger;"
-        "import noetl.telemetry.measured_ports, noetl.telemetry.control_metrics, noetl.telemetry.tracing, noetl.telemetry.prometheus;"
-        "import noetl.telemetry.control_metrics, noetl.telemetry.requests, noetl.telemetry.control_metrics, noetl.telemetry.logs;"
+        "import noetl.telemetry.measured, noetl.telemetry.control_metrics, noetl.telemetry.tracing, noetl.telemetry.metrics;"
+        "import noetl.telemetry.control_metrics, noetl.telemetry.measured, noetl.telemetry.control_metrics, noetl.telemetry.logs;"
         "get_logger('x').error('a.b');"
         f"print([name for name in {heavy!r} if name in sys.modules])"
     )

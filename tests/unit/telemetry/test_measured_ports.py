@@ -8,15 +8,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue, MemoryStore
 from noetl.clock import SystemClock
 from noetl.engine.commands import Command, Pause, Report, Start
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import Output
 from noetl.ports import Append, Claim, Epoch, EventStore, Grant, Pointer, ReportAnswer
 from noetl.telemetry.logs import start_logging
-from noetl.telemetry.measured_ports import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from noetl.testing.contracts.stores import PARTITIONS, EventStoreContract, append, epoch_of

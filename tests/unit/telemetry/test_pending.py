@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.telemetry.measured_ports import PENDING_MAX, PendingPointer, PendingPointers
+from noetl.telemetry.measured import PENDING_MAX, PendingPointer, PendingPointers
 
 
 def test_a_pointer_that_is_put_again_has_waited_since_the_first() -> None:

@@ -14,7 +14,7 @@ from noetl.errors import Unavailable
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
 from noetl.secret import SHOWN, Secret
-from noetl.telemetry.redaction import CHARS_MAX, VALUES_MAX, HiddenSecrets, Redaction
+from noetl.telemetry.logs import CHARS_MAX, VALUES_MAX, HiddenSecrets, Redaction
 
 CANARY = 'c4n ary/+&="ü'
 

@@ -11,8 +11,8 @@ import pytest
 
 from noetl.clock import SystemClock
 from noetl.telemetry.logs import start_logging
+from noetl.telemetry.measured import Message, Receive, RequestMetrics, Scope, Send
 from noetl.telemetry.metrics import Metrics
-from noetl.telemetry.requests import Message, Receive, RequestMetrics, Scope, Send
 from tests.unit.telemetry.test_logs import Lines
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from aiohttp import web
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON
 from noetl.ports import ResultStore
 from noetl.tool import Call

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Failure, Output, clean
 from noetl.ports import ResultStore
 from noetl.tools.duckdb.session import DATA_BYTES_MAX, TABLES_MAX

@@ -20,7 +20,7 @@ from aiohttp import web
 from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.errors import Unavailable
 from noetl.output import JSON, Failure, Output, failed
 from noetl.testing import FakeClock

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.output import JSON, Output
 from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import Handler, call, server

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Failure, Output
 from noetl.tools.quantum.tool import RUNS_MAX, QuantumInput, QuantumTool
 from tests.e2e.processes import ROOT, Workspace

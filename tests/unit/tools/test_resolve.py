@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.errors import Unavailable
 from noetl.output import JSON, Output, failed
 from noetl.tools.resolve import WHOLE_BYTES_MAX, ResolveInput, ResolveTool

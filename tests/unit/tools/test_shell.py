@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Failure, Output
 from noetl.tools.shell.process import INLINE_BYTES_MAX
 from noetl.tools.shell.tool import ShellInput, ShellTool

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.clock import SystemClock

@@ -22,9 +22,8 @@ from nats.js.errors import BadRequestError, BucketNotFoundError, ObjectNotFoundE
 from nats.js.errors import NotFoundError as NatsNotFound
 from nats.js.object_store import ObjectStore
 
-from noetl.adapters.files.durable import spooled
-from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsClient
-from noetl.adapters.nats.credentials import NatsSettings
+from noetl.adapters.files import spooled
+from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsClient, NatsSettings
 from noetl.adapters.result_refs import KEY, RefLocation, ResultName, joined, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON

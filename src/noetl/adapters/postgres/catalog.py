@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from noetl.adapters.postgres.batched_reads import BatchedReads
-from noetl.adapters.postgres.database import PostgresDatabase, is_text
+from noetl.adapters.postgres.database import BatchedReads, PostgresDatabase, is_text
 from noetl.adapters.sql import archived as archived_error
 from noetl.adapters.sql import no_playbook, no_version, not_text, page_size
 from noetl.errors import NotFound, Rejected

@@ -6,8 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Final, Protocol
 
-from noetl.adapters.secrets.oauth import OauthTokens, SecretServiceClient
-from noetl.adapters.secrets.secret_managers import Aws, Google, Vault
+from noetl.adapters.secrets.services import Aws, Google, OauthTokens, SecretServiceClient, Vault
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources, ValueVersions
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.clock import Clock

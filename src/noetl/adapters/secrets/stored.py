@@ -13,7 +13,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from noetl.adapters.files.durable import sync_folder
+from noetl.adapters.files import sync_folder
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable

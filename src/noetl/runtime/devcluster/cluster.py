@@ -20,9 +20,8 @@ from noetl.defaults import DEV_WORKERS, HOST, PORT, WORKER_SLOTS, WORKER_SLOTS_M
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.runtime.devcluster.folder import STATE, Folder, default_folder, random_key
-from noetl.runtime.devcluster.nats import Nats, free_port, is_free, nats_server_path
-from noetl.runtime.devcluster.postgres import Postgres, postgres_wheel
 from noetl.runtime.devcluster.processes import ManagedProcess, ServiceSpec, describe_exit
+from noetl.runtime.devcluster.services import Nats, Postgres, free_port, is_free, nats_server_path, postgres_wheel
 from noetl.runtime.settings import DATABASE, KEY, LINK_KEY, NATS, NETWORKS, RESULTS, SERVER, TOKEN
 
 RESTART_S: Final = 0.5  # before a crashed process is restarted; doubled each time
@@ -151,7 +150,7 @@ class DevCluster:
     async def _ensure_token(self, url: str) -> None:
         """Create an API token in the folder, if there is none or if it was revoked."""
         from noetl.adapters.postgres.database import open_postgres
-        from noetl.adapters.postgres.tokens import PostgresTokens
+        from noetl.adapters.postgres.secrets import PostgresTokens
         from noetl.control.api_tokens import digest_of, new_token
 
         assert self._folder is not None

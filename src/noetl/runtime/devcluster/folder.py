@@ -18,7 +18,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final
 
-from noetl.adapters.files.durable import make_folder, sync_folder
+from noetl.adapters.files import make_folder, sync_folder
 from noetl.clock import Clock
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON

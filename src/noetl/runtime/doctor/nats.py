@@ -11,8 +11,7 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
-from noetl.adapters.nats.connection import NatsClient
-from noetl.adapters.nats.credentials import NatsSettings
+from noetl.adapters.nats.connection import NatsClient, NatsSettings
 from noetl.adapters.nats.queue import STREAM
 from noetl.errors import NoetlError
 from noetl.net.describe import count

@@ -12,14 +12,12 @@ from typing import Final
 import apsw
 
 from noetl.adapters.secrets.stored import KeyFile
-from noetl.adapters.sqlite.connection import explained
-from noetl.adapters.sqlite.locks import is_alive, lock_files
+from noetl.adapters.sqlite.connection import explained, is_alive, lock_files
 from noetl.adapters.sqlite.schema import VERSION, version_of
 from noetl.engine.state import LIVE
 from noetl.errors import NoetlError
 from noetl.net.describe import count
-from noetl.runtime.doctor.checks import Diagnosis
-from noetl.runtime.doctor.machine import check_stored_secrets
+from noetl.runtime.doctor.checks import Diagnosis, check_stored_secrets
 
 SPACE_LOW: Final = 1 << 30
 SPACE_NONE: Final = 64 << 20

@@ -17,7 +17,7 @@ from noetl.errors import NotFound, Unavailable
 from noetl.playbook.model import Credential
 from noetl.ports import ApiToken, ApiTokenStore, SecretProvider, SecretRow, SecretRows
 from noetl.testing.contracts import async_test, error_of
-from noetl.testing.contracts.catalog import STRANGE
+from noetl.testing.contracts.stores import STRANGE
 
 AT: Final = datetime(2026, 1, 1, 12, 30, 59, 123456, tzinfo=UTC)
 

@@ -20,7 +20,7 @@ from unittest import SkipTest
 
 import msgspec
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.checks.checker import check
 from noetl.clock import SystemClock
 from noetl.engine.state import State

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution

@@ -8,8 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
-from noetl.adapters.memory.store import MemoryStore
-from noetl.adapters.memory.work import MemoryQueue
+from noetl.adapters.memory import MemoryQueue, MemoryStore
 from noetl.control.executions import Control
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.facts import Fact, StepScheduled, TaskDone

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.output import JSON
 
@@ -17,7 +17,7 @@ LARGE = b"large" * 500_000
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 results = FileResults(Path(sys.argv[1]))
 asyncio.run(results.put("e", b"x" * 1_000, "text/plain"))

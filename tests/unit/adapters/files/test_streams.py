@@ -11,8 +11,7 @@ from threading import Event
 
 import pytest
 
-from noetl.adapters.files.durable import MEMORY_PARTS_MAX, in_thread, spooled
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import MEMORY_PARTS_MAX, FileResults, in_thread, spooled
 from noetl.adapters.result_refs import PART_BYTES, resized
 from noetl.errors import Rejected
 
@@ -20,7 +19,7 @@ PIECE = b"x" * 700_001
 FULL = """
 import asyncio, resource, sys
 from pathlib import Path
-from noetl.adapters.files.results import FileResults
+from noetl.adapters.files import FileResults
 resource.setrlimit(resource.RLIMIT_FSIZE, (2_000_000, 2_000_000))
 
 async def pieces():

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from noetl.adapters.postgres.batched_reads import STATEMENTS_MAX, BatchedReads
+from noetl.adapters.postgres.database import STATEMENTS_MAX, BatchedReads
 from noetl.control.live_execution import turn
 from noetl.errors import Unavailable
 

@@ -8,8 +8,7 @@ from botocore.auth import SigV4Auth  # type: ignore[import-untyped] # it has non
 from botocore.awsrequest import AWSRequest  # type: ignore[import-untyped] # it has none
 from botocore.credentials import Credentials  # type: ignore[import-untyped] # it has none
 
-from noetl.adapters.secrets.oauth import SecretRequest
-from noetl.adapters.secrets.secret_managers import AwsKeys, sign
+from noetl.adapters.secrets.services import AwsKeys, SecretRequest, sign
 from noetl.secret import Secret
 
 

@@ -9,10 +9,8 @@ import pytest
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.inbox import SqliteInbox
-from noetl.adapters.sqlite.listing import SqliteListing
-from noetl.adapters.sqlite.ownership import SqliteOwnership
-from noetl.adapters.sqlite.store import SqliteStore
+from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
+from noetl.adapters.sqlite.store import SqliteListing, SqliteStore
 from noetl.engine.commands import Cancel
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.ports import PlaybookText

@@ -9,8 +9,7 @@ from typing import get_args
 import pytest
 
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.inbox import COMMAND_BYTES_MAX, SqliteInbox
-from noetl.adapters.sqlite.ownership import SqliteOwnership
+from noetl.adapters.sqlite.ownership import COMMAND_BYTES_MAX, SqliteInbox, SqliteOwnership
 from noetl.engine import commands
 from noetl.engine.commands import Cancel, Command, Pause, Signal
 from noetl.engine.facts import ForTime, FrameParked, TaskDone

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.listing import _CHILDREN, _SELECT, SqliteListing
 from noetl.adapters.sqlite.ownership import SqliteOwnership
-from noetl.adapters.sqlite.store import SqliteStore
+from noetl.adapters.sqlite.store import _CHILDREN, _SELECT, SqliteListing, SqliteStore
 from noetl.engine.state import Status
 from noetl.errors import NotFound
 from tests.unit.adapters.sqlite_files import AT, append, begun, on_file, opened

@@ -11,11 +11,9 @@ import pytest
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
-from noetl.adapters.sqlite.listing import SqliteListing
 from noetl.adapters.sqlite.schema import _STEPS, APPLICATION_ID, VERSION
-from noetl.adapters.sqlite.secrets import SqliteSecretRows
-from noetl.adapters.sqlite.store import SqliteStore
-from noetl.adapters.sqlite.tokens import SqliteTokens
+from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
+from noetl.adapters.sqlite.store import SqliteListing, SqliteStore
 from noetl.clock import SystemClock
 from noetl.errors import Damaged, Unavailable
 from noetl.ports import PlaybookText

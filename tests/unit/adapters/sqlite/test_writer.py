@@ -9,10 +9,9 @@ from pathlib import Path
 import apsw
 import pytest
 
-from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.database import AT_ONCE_MAX, Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.store import SqliteStore
-from noetl.adapters.sqlite.writer import AT_ONCE_MAX
 from noetl.errors import Conflict, Fenced, NotFound, Unavailable
 from noetl.testing import FakeClock
 from tests.unit.adapters.sqlite_files import append, begun, on_file

@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from noetl.adapters.memory.results import MemoryResults
+from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Output
 from noetl.tools.postgres.tool import Copy, PostgresInput
 from tests.unit.tools.calls import call

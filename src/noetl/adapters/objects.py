@@ -16,7 +16,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import S3Store
 
-from noetl.adapters.files.durable import spooled
+from noetl.adapters.files import spooled
 from noetl.adapters.result_refs import (
     CHUNK_BYTES,
     KEY,

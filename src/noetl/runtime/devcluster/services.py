@@ -1,6 +1,7 @@
-"""PostgreSQL for `noetl up`: the binaries of a wheel, a persistent cluster, and a private socket.
+"""PostgreSQL and NATS for `noetl up`: the binaries of wheels, with persistent data, for this user only.
 
-The wheel is not imported: that would take locks and start processes. Only its binaries are used.
+The wheel of PostgreSQL is not imported: that would take locks and start processes. NATS listens on loopback
+with a password, and syncs every write.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import pwd
 import re
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +22,7 @@ from typing import Final
 from urllib.parse import quote
 
 from noetl.clock import Clock
+from noetl.defaults import HOST
 from noetl.errors import Rejected, Unavailable, install_hint
 from noetl.runtime.devcluster.folder import Folder, random_password
 from noetl.runtime.devcluster.processes import Account, ServiceSpec, exit_with_parent
@@ -27,7 +31,7 @@ EXTRAS: Final = install_hint("postgres", "nats", "trial")
 SYSTEM_USER: Final = "pgserver"  # PostgreSQL refuses to run as root
 NEWEST: Final = 18
 PORT: Final = 5432  # only a part of the socket's name
-USER: Final = "noetl"
+POSTGRES_USER: Final = "noetl"
 DATABASE: Final = "noetl"
 PASSWORD_FILE: Final = "postgres-password"
 LEFTOVER_S: Final = 30.0
@@ -79,7 +83,7 @@ class Postgres:
     def url(self, database: str = DATABASE) -> str:
         """It contains the password: pass it in environments only, never on command lines or in logs."""
         place = quote(str(self.socket), safe="/")
-        return f"postgresql://{USER}:{self._password}@/{database}?host={place}&port={PORT}"
+        return f"postgresql://{POSTGRES_USER}:{self._password}@/{database}?host={place}&port={PORT}"
 
     async def initialise(self) -> None:
         """Create the cluster, if there is none: completely or not at all."""
@@ -100,7 +104,7 @@ class Postgres:
     async def _run_initdb(self, made: Path, password: Path) -> None:
         command = [
             str(self._programs / "initdb"), "--auth=scram-sha-256", "--encoding=UTF8", "--locale=C",
-            f"--username={USER}", f"--pwfile={password}", f"--pgdata={made}",
+            f"--username={POSTGRES_USER}", f"--pwfile={password}", f"--pgdata={made}",
         ]  # fmt: skip
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -250,3 +254,97 @@ def _read_pid(pid_file: Path) -> int | None:
 def _plain_environment() -> dict[str, str]:
     """Not the inherited one: PGDATA and PGOPTIONS are for another PostgreSQL."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
+
+
+NATS_USER: Final = "noetl"
+PAYLOAD_MB: Final = 8
+FILE_STORE_MAX: Final = "50G"
+MEMORY_STORE_MAX: Final = "256M"
+PORT_FILE: Final = "nats-port"
+CONFIG_FILE: Final = "nats.conf"
+
+
+class Nats:
+    """A server with a persistent store. It keeps its port while the port is free."""
+
+    def __init__(self, folder: Folder) -> None:
+        """Raises Rejected when the binary is missing."""
+        self.store = folder.path / "nats"
+        self._program = nats_server_path()
+        self._folder = folder
+        self._password = folder.secret("nats-password", random_password)
+        self.port = free_port(_last_port(folder))
+        folder.put(PORT_FILE, f"{self.port}\n")
+
+    def url(self) -> str:
+        """It contains the password: pass it in environments only, never on command lines or in logs."""
+        return f"nats://{NATS_USER}:{self._password}@{HOST}:{self.port}"
+
+    def spec(self) -> ServiceSpec:
+        config = self._folder.put(
+            CONFIG_FILE,
+            f'listen: "{HOST}:{self.port}"\n'
+            'server_name: "noetl-up"\n'
+            f"max_payload: {PAYLOAD_MB}MB\n"
+            f'authorization {{ user: "{NATS_USER}", password: "{self._password}" }}\n'
+            "jetstream {\n"
+            f"  store_dir: {_quoted(self.store)}\n"
+            "  sync_interval: always\n"
+            f"  max_file_store: {FILE_STORE_MAX}\n"
+            f"  max_memory_store: {MEMORY_STORE_MAX}\n"
+            "}\n",
+        )
+        self.store.mkdir(mode=0o700, exist_ok=True)
+        return ServiceSpec(
+            name="nats",
+            command=(str(self._program), "--config", str(config)),
+            environment={"PATH": os.defpath, "TZ": "UTC"},
+            ready="Server is ready",
+            folder=self.store,
+            orphaned=signal.SIGTERM,
+        )
+
+
+def nats_server_path() -> Path:
+    """The binary beside our Python, where the wheel installs it, or on the PATH. Raises Rejected."""
+    beside = Path(sys.executable).with_name("nats-server")
+    found = str(beside) if beside.exists() else shutil.which("nats-server")
+    if found is None or find_spec("nats") is None:
+        raise Rejected("no-extra", f"`noetl up` needs its bundled PostgreSQL and NATS: {EXTRAS}")
+    return Path(found)
+
+
+def free_port(wanted: int = 0) -> int:
+    """The wanted port on loopback if it is free, or else any free port."""
+    for port in (wanted, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            found: int = probe.getsockname()[1]
+            return found
+    raise Rejected("no-port", f"no port is free on {HOST}")
+
+
+def is_free(port: int) -> bool:
+    return port == free_port(port)
+
+
+def _last_port(folder: Folder) -> int:
+    try:
+        port = int((folder.path / PORT_FILE).read_text("ascii"))
+    except (OSError, ValueError):
+        return 0
+    return port if 1024 <= port < 65_536 else 0
+
+
+def _quoted(path: Path) -> str:
+    """A string for the configuration of NATS. Raises Rejected for characters that it cannot contain."""
+    text = str(path)
+    if not text.isprintable() or '"' in text or "\\" in text:
+        raise Rejected(
+            "bad-folder", "NATS cannot use a folder with quotes, backslashes or control characters in its name"
+        )
+    return f'"{text}"'

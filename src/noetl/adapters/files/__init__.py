@@ -1,1 +1,0 @@
-"""Results as files beside the database, each durable before a Ref to it exists."""

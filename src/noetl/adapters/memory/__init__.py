@@ -1,1 +1,0 @@
-"""Adapters within one process, for tests, the simulator and experiments."""

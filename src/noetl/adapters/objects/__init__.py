@@ -1,1 +1,0 @@
-"""Results in object stores, through obstore, which is imported only if one is configured."""

@@ -1,0 +1,365 @@
+"""What is stored: the log of executions, playbooks, results, secrets and API tokens."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from datetime import datetime
+from typing import NamedTuple, Protocol, TypeAlias
+
+from noetl.engine.facts import Fact
+from noetl.engine.state import Status
+from noetl.errors import Conflict, Fenced
+from noetl.output import JSON
+from noetl.playbook.model import Credential
+from noetl.secret import Secret
+
+
+class Append(NamedTuple):
+    """Facts of one execution that are committed together."""
+
+    execution_id: str
+    first_seq: int  # compare-and-set: it must follow the last seq in the log
+    at: datetime
+    facts: tuple[Fact, ...]
+    owner: int  # the owner's number, which grows with each new owner; another than the current one is Fenced
+    status: Status  # of the execution after these facts, so that a listing need not read the log
+
+
+class LogRow(NamedTuple):
+    """Facts that were appended together."""
+
+    first_seq: int
+    at: datetime
+    facts: tuple[Fact, ...]
+
+
+class Snapshot(NamedTuple):
+    """The state after a fact: a copy that saves reading the log up to there."""
+
+    seq: int
+    schema: str  # of the state; a snapshot with another schema is ignored
+    body: bytes
+
+
+class EventStore(Protocol):
+    """The log: one ordered stream of facts for each execution, written by one owner at a time.
+
+    The log is the source of truth. A committed append is durable and is never changed. Every method raises
+    Unavailable if the store does not answer, and Damaged if stored data cannot be decoded.
+    """
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        """Commit appends; the result has one entry for each. None: it is durable.
+
+        Each append succeeds or fails alone. Conflict: another writer was first. Fenced: the owner number is
+        not the current one. Raises Unavailable if the outcome is unknown: some appends may be committed, and
+        the caller must read the log before it continues.
+        """
+        ...
+
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
+        """The rows that contain facts with seq > after, in order; empty for an unknown execution.
+
+        Rows that begin behind `up_to` may be omitted. A row is never cut.
+        """
+        ...
+
+    async def status(self, execution_id: str) -> Status | None:
+        """The status of the last append; None for an unknown execution."""
+        ...
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        """The newest snapshot."""
+        ...
+
+    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+        """Store a snapshot unless there is a newer one of the same schema. It may be lost: it is a copy."""
+        ...
+
+
+class OwnedPartitions(NamedTuple):
+    """The partitions that a server owns, and the store's time, which all instants in the log use (P6)."""
+
+    epochs: dict[int, int]  # partition → epoch, which grows with each new owner
+    at: datetime
+
+
+class Partitions(Protocol):
+    """Ownership of many servers on one log: each owns some partitions of the executions, under a lease.
+
+    The store's clock decides when a lease ends. Ownership is only a hint until an append: the store refuses
+    appends with an old epoch (Fenced). Every method raises Unavailable if the store does not answer.
+    """
+
+    async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
+        """The executions of these partitions that have not ended, each with the seq of its last fact."""
+        ...
+
+    async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
+        """Acquire or renew leases. The result omits partitions that another server owns.
+
+        A lease that has expired gets a new epoch, also if its last owner acquires it again.
+        """
+        ...
+
+    async def let_go(self, server: str, partitions: Sequence[int]) -> None:
+        """Release leases, so that other servers can acquire them at once. Others' leases are ignored."""
+        ...
+
+    async def servers(self, server: str, ttl_s: float) -> list[str]:
+        """Announce this server for `ttl_s`, and return the sorted names of all announced servers."""
+        ...
+
+
+class ExecutionOwnership(Protocol):
+    """Ownership of several processes on one file: one live process holds each execution."""
+
+    async def hold(self, execution_id: str) -> int:
+        """Acquire an execution, which may be new. Returns the owner number for its appends.
+
+        Raises Rejected("held", …) if another live process holds it. An execution of a dead process is
+        acquired under a higher number.
+        """
+        ...
+
+
+class ExecutionHead(NamedTuple):
+    """An execution as a listing shows it, without its log."""
+
+    execution_id: str
+    path: str
+    digest: str
+    status: Status
+    seq: int
+    started_at: datetime
+    updated_at: datetime
+    parent: str | None
+    pid: int | None  # of the process that holds it or held it last; None: unknown
+    owner_alive: bool
+
+
+class ExecutionListing(Protocol):
+    """Queries over all executions. They read heads, never logs. Every method raises Unavailable."""
+
+    async def executions(
+        self,
+        limit: int = 100,
+        *,
+        before: str | None = None,
+        status: Status | None = None,
+        open_only: bool = False,
+        path: str | None = None,
+    ) -> list[ExecutionHead]:
+        """The newest first. `before` is the id of the last execution on the previous page."""
+        ...
+
+    async def head(self, execution_id: str) -> ExecutionHead:
+        """Raises NotFound."""
+        ...
+
+    async def children(self, execution_id: str) -> list[ExecutionHead]:
+        """The executions that frames of this one have started, in the order of their starts."""
+        ...
+
+    async def find(self, prefix: str) -> list[str]:
+        """Some of the ids with this prefix, enough to show whether it is unique; a full id matches alone."""
+        ...
+
+    async def last(self) -> str:
+        """The execution that started last. Raises NotFound if there is none."""
+        ...
+
+
+class PlaybookText(NamedTuple):
+    """A playbook as its author wrote it. An execution refers to it by digest."""
+
+    digest: str
+    path: str  # metadata.path
+    text: str
+    origin: str | None = None  # the file it was read from; the `path` of a child is relative to it
+
+
+class PlaybookVersion(NamedTuple):
+    """One text of a path. The same text is the same version, however often it is registered."""
+
+    path: str
+    version: int  # numbers the texts of a path from 1, in the order of their first registration
+    digest: str
+    at: datetime  # of the first registration
+    current: bool  # whether new executions of this path use it
+    archived: bool  # of the whole path: no new execution starts from it
+
+
+Versions: TypeAlias = list[PlaybookVersion]
+
+
+class Catalog(Protocol):
+    """The registered playbooks. A text stays available by its digest forever.
+
+    A committed text survives a crash. Reads see all writes that were committed before. Every method raises
+    Unavailable if the store does not answer; a write may have happened then, and may be repeated.
+    """
+
+    async def put(self, text: PlaybookText) -> None:
+        """Register a text and make it the current version of its path.
+
+        A known digest becomes current again and keeps its version number. An archived path is reopened.
+        Raises Rejected if the path or the text cannot be stored.
+        """
+        ...
+
+    async def get(self, digest: str) -> PlaybookText:
+        """Raises NotFound."""
+        ...
+
+    async def newest(self, path: str, version: int | None = None) -> PlaybookText:
+        """The current text of a path, or one of its versions. Raises NotFound, also for an archived path."""
+        ...
+
+    async def list(self, *, after: str = "", limit: int = 100, archived: bool = False) -> Versions:
+        """The current version of each path greater than `after`, ordered by path."""
+        ...
+
+    async def versions(self, path: str) -> Versions:
+        """All versions of a path, the newest first. Raises NotFound."""
+        ...
+
+    async def archive(self, path: str) -> None:
+        """Prevent new executions of a path. Running ones continue. Raises NotFound."""
+        ...
+
+
+class ResultStore(Protocol):
+    """Payloads that are too large for the log, addressed by Refs. A stored payload never changes.
+
+    A store derives the name of a payload from execution and sha256, and checks every Ref before it uses it: a
+    forged Ref reaches nothing else. Every method raises Unavailable if the store does not answer or is full.
+    """
+
+    async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
+        """Store a payload and return its Ref. It is durable when the method returns.
+
+        The same body gives the same Ref. Raises Rejected for an invalid execution id.
+        """
+        ...
+
+    async def get(self, ref: dict[str, JSON]) -> bytes:
+        """Raises NotFound, or Damaged if the payload does not match the sha256 of the Ref."""
+        ...
+
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
+        """`put` for a stream, without holding it in memory. Errors of the stream are raised unchanged.
+
+        A stream that fails leaves no result; its remains may appear as torn in `ResultCleanup.kept`.
+        """
+        ...
+
+    def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
+        """`get` in chunks. Damaged may be raised after the last chunk: use no chunk before the end."""
+        ...
+
+
+class StoredResult(NamedTuple):
+    """A stored payload, or the remains of one that was never completed."""
+
+    key: str  # <execution>/<digest>
+    bytes: int
+    at: datetime  # of storing
+    torn: bool = False
+
+
+class ResultCleanup(Protocol):
+    """The view of a result store for the removal of old results."""
+
+    def kept(self) -> AsyncIterator[StoredResult]:
+        """All stored results, grouped by execution. Results that are stored meanwhile may be missing."""
+        ...
+
+    async def drop(self, keys: Sequence[str]) -> None:
+        """Remove results. Unknown keys are ignored."""
+        ...
+
+
+class FetchedCredential(NamedTuple):
+    """The current values of a credential."""
+
+    values: Mapping[str, Secret]  # by field; a credential with a single value has the field ""
+    version: str  # changes with the values and reveals nothing about them
+    expires_s: float | None = None  # None: unknown
+
+
+class SecretProvider(Protocol):
+    """A source of credentials. No error contains a value."""
+
+    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
+        """`fresh`: bypass caches, because the last values did not work.
+
+        Raises NotFound, which names the keychain entry, or Unavailable.
+        """
+        ...
+
+
+class SecretRow(NamedTuple):
+    """A stored secret: encrypted, and bound to its name and version."""
+
+    name: str
+    version: int  # never reused for a name
+    nonce: bytes
+    body: bytes  # empty: the secret was removed
+    key_id: str
+    at: datetime
+
+
+AllRows: TypeAlias = list[SecretRow]
+
+
+class SecretRows(Protocol):
+    """The table of stored secrets. It never sees a plain value. Every method raises Unavailable."""
+
+    async def get(self, name: str) -> SecretRow | None:
+        """The row, also of a removed secret."""
+        ...
+
+    async def put(self, row: SecretRow, before: SecretRow | None) -> bool:
+        """Replace `before`, or insert if it is None. The row is durable when the method returns True.
+
+        False: another writer was first, and nothing was written. Raises Rejected for an invalid name.
+        """
+        ...
+
+    async def list(self) -> AllRows:
+        """All rows with a value, by name."""
+        ...
+
+
+class ApiToken(NamedTuple):
+    """A credential for the API. Only its bearer knows the secret."""
+
+    id: str
+    name: str  # appears in the log for everything the bearer does
+    scopes: frozenset[str]  # of read, run, write, admin
+    created_at: datetime
+    expires_at: datetime | None
+
+
+AllTokens: TypeAlias = list[ApiToken]
+
+
+class ApiTokenStore(Protocol):
+    """The API tokens by the sha256 of their secrets. Every method raises Unavailable."""
+
+    async def add(self, token: ApiToken, digest: bytes) -> None:
+        """Raises Rejected if the id exists or a text cannot be stored."""
+        ...
+
+    async def find(self, digest: bytes) -> ApiToken | None:
+        """The token, also if it has expired: callers check that."""
+        ...
+
+    async def list(self) -> AllTokens:
+        """All tokens in the order of creation."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Raises NotFound."""
+        ...
