@@ -12,10 +12,9 @@ def main() -> None:
         print(f"noetl {__version__}")
         return
     try:
-        from noetl.cli import quick
-        from noetl.cli.choices import CheckOptions
+        from noetl.cli.arguments import CheckOptions, parse
 
-        options = quick.parse(sys.argv[1:])
+        options = parse(sys.argv[1:])
         if options is None:
             from noetl.cli.app import app
 

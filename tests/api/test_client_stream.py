@@ -11,7 +11,7 @@ import pytest
 from msgspec.json import encode
 
 from noetl.client import Client, StreamEnd, StreamLine, fact_of
-from noetl.client.stream import SseMessage, messages
+from noetl.client.client import SseMessage, messages
 from noetl.engine.state import State
 from noetl.errors import Unavailable
 from noetl.ports import FeedEvent

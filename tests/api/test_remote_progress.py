@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.output.live import drawn
-from noetl.cli.output.progress import Progress
+from noetl.cli.output.progress import Progress, drawn
 from noetl.cli.output.screen import Screen
 from noetl.clock import SystemClock
 from noetl.session.remote import RemoteSession

@@ -12,9 +12,8 @@ import msgspec
 
 from noetl.ports import FeedEvent
 from noetl.server.app import context_of
-from noetl.server.log_tail import PAGE_FACTS, PAGES_BYTES_MAX, EncodedPage, PageCache
 from noetl.server.services import SUBSCRIBERS_MAX, ServerSettings
-from noetl.server.streams import HEARTBEAT_S
+from noetl.server.streams import HEARTBEAT_S, PAGE_FACTS, PAGES_BYTES_MAX, EncodedPage, PageCache
 from noetl.server.subscriptions import QUEUE_BYTES_MAX, QUEUE_MAX, RECONNECT, Subscriber, SubscriberResponse
 from tests.api.servers import HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from noetl.server.timeline_cache import STRIDE_FACTS
+from noetl.server.log_readers import STRIDE_FACTS
 from tests.api.servers import FAILING, HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 

@@ -11,8 +11,8 @@ from noetl.api.executions import Dialect
 from noetl.drawing.chart import Role
 from noetl.net.graph import Carries
 from noetl.views.documents import ProblemDocument
-from noetl.views.explain.playbook import Explanation
-from noetl.views.fact_lines import FactLine
+from noetl.views.explain import Explanation
+from noetl.views.timeline import FactLine
 from noetl.views.tool_kinds import FieldDocument
 
 

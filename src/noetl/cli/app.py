@@ -1,4 +1,4 @@
-"""The command line. Importing a module of noetl.cli.commands adds its command; COMMANDS is their order."""
+"""The command line. Importing a module of noetl.cli.commands adds its commands."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from noetl.cli.options import app
 
 __all__ = ["app"]
 
-COMMANDS: Final = (
+MODULES: Final = (  # in the order in which the help lists their commands
     "check", "explain", "migrate", "schema",
-    "run", "resume", "retry", "pause", "cancel", "signal",
+    "run", "control",
     "register", "playbooks", "context", "gc", "init",
-    "list", "show", "events", "state", "output", "replay", "audit",
-    "secrets", "server", "worker", "token", "tools", "ui", "up", "doctor",
+    "list", "show", "events", "state", "output", "audit",
+    "secrets", "server", "token", "tools", "up", "doctor",
 )  # fmt: skip
 
 
@@ -29,5 +29,5 @@ def noetl(version: Annotated[bool, typer.Option("--version", "-V", help="Print t
         raise typer.Exit
 
 
-for each in COMMANDS:
+for each in MODULES:
     import_module(f"noetl.cli.commands.{each}")

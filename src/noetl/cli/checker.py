@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.cli.choices import CheckOptions, DialectChoice, FormatChoice
+from noetl.cli.arguments import CheckOptions, DialectChoice, FormatChoice
 from noetl.cli.execute import OK, WRONG, Reporter, execute
 from noetl.cli.output import problems
 from noetl.cli.output.screen import Screen, is_terminal

@@ -18,7 +18,7 @@ from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.choices import FormatChoice
+    from noetl.cli.arguments import FormatChoice
     from noetl.errors import Problem
     from noetl.output import JSON
     from noetl.session.execution import Execution
@@ -67,10 +67,9 @@ class Reporter:
     def document(self, value: JSON) -> None:
         """The JSON document, if one is asked for."""
         if self.json:
-            from noetl.cli.output import files
-            from noetl.cli.output.json import as_document
+            from noetl.cli.output.documents import as_document, put
 
-            files.put(as_document(value).encode(), None)  # JSON is UTF-8, independent of the locale
+            put(as_document(value).encode(), None)  # JSON is UTF-8, independent of the locale
 
     def show(self, document: JSON, lines: Iterable[Sequence[Styled | str]] = ()) -> int:
         """The document for programs, the lines for people."""

@@ -14,12 +14,11 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from noetl.cli.choices import RunOptions
+from noetl.cli.arguments import RunOptions
 from noetl.cli.execute import FAILED, INTERRUPTED, OK, WRONG, Reporter, execute, find, hinting
 from noetl.cli.interrupts import Interrupted, Interrupts
-from noetl.cli.output.live import drawn
 from noetl.cli.output.problems import print_notes
-from noetl.cli.output.progress import Progress
+from noetl.cli.output.progress import Progress, drawn
 from noetl.cli.output.screen import short
 from noetl.cli.output.summary import summary
 from noetl.cli.workload import read_workload, undeclared

@@ -5,10 +5,9 @@
 
 from noetl.api.executions import CommandResponse, StartResponse, StreamEnd, StreamLine
 from noetl.api.playbooks import RegisterResponse
-from noetl.client.client import Client, CredentialInfo
+from noetl.client.client import Client, CredentialInfo, fact_of
 from noetl.client.http import HttpTransport, PlaybookRefused, address
 from noetl.client.remote_ports import RemoteCatalog, RemoteListing, RemoteResults, RemoteStore
-from noetl.client.stream import fact_of
 
 __all__ = [
     "Client",

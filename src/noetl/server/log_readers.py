@@ -1,26 +1,47 @@
 """Reads logs for the routes: folds them in slices, so that other tasks run in between, and caches the folds.
 
-A log that the engine cannot fold raises Damaged; it is not a bug of the server.
-"""
+A log that the engine cannot fold raises Damaged; it is not a bug of the server."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
+import msgspec
+
+from noetl.api.executions import ExecutionOverview
 from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.engine import Event, apply
+from noetl.engine.facts import Requested
+from noetl.engine.loops import iteration_outputs
+from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
-from noetl.errors import NotFound
-from noetl.ports import EventStore
+from noetl.errors import Damaged, NoetlError, NotFound, Rejected
+from noetl.output import JSON, Output
+from noetl.ports import EventStore, ExecutionListing, WorkerRegistry
+from noetl.server.errors import ApiError
+from noetl.server.services import Services
+from noetl.views.documents import (
+    OutputLocation,
+    ShowDocument,
+    decoded,
+    given_by_playbook,
+    refs_in,
+    show_document,
+    with_empty_pools,
+)
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
+from noetl.views.timeline import ExecutionMoment, Fold, Timeline, moment
 
 T = TypeVar("T")
 SLICE_FACTS: Final = 200  # folded before other tasks get their turn
@@ -138,3 +159,250 @@ class EnvelopeReaderCache:
     def put(self, reader: EnvelopeReader) -> None:
         reader.drop_read_ahead()
         self._cache.put((reader.state.execution_id, reader.seq), reader)
+
+
+# Timelines of recently viewed executions, with checkpoints of the state to reach any fact quickly
+
+
+TIMELINES_MAX: Final = 16
+CHECKPOINTS_MAX: Final = 64  # of one execution
+CHECKPOINTS_BYTES_MAX: Final = 8 << 20  # of one execution
+STRIDE_FACTS: Final = 1_000  # between two checkpoints at first; doubled when there are too many
+OVERVIEW_FACTS_MAX: Final = 1_000  # a longer log is not folded for an overview
+OVERVIEWS_MAX: Final = 2_000
+
+
+class StateCheckpoint(NamedTuple):
+    """The state after a fact."""
+
+    seq: int
+    ctx_seq: int
+    body: bytes
+
+
+class _CachedTimeline:
+    """The timeline and the checkpoints of one execution."""
+
+    def __init__(self, execution_id: str) -> None:
+        self.timeline = Timeline(execution_id)
+        self.checkpoints: list[StateCheckpoint] = []
+        self._ctx_seq = 0
+        self._stride = STRIDE_FACTS
+
+    def feed(self, event: Event) -> None:
+        state = self.timeline.state
+        ctx = state.ctx
+        self.timeline.feed(event)
+        if state.ctx is not ctx:
+            self._ctx_seq = event.seq
+        if event.seq % self._stride == 0:
+            self.checkpoints.append(StateCheckpoint(event.seq, self._ctx_seq, freeze(state)))
+            size = sum(len(each.body) for each in self.checkpoints)
+            if len(self.checkpoints) > CHECKPOINTS_MAX or size > CHECKPOINTS_BYTES_MAX:
+                self._stride *= 2
+                self.checkpoints = [each for each in self.checkpoints if each.seq % self._stride == 0]
+
+    def fold_before(self, seq: int) -> Fold:
+        """The nearest checkpoint before a fact."""
+        index = bisect_left(self.checkpoints, seq, key=lambda each: each.seq) - 1
+        if index < 0:
+            return Fold(State(execution_id=self.timeline.state.execution_id))
+        return Fold(thaw(self.checkpoints[index].body), self.checkpoints[index].ctx_seq)
+
+
+class TimelineCache:
+    """The timelines of one server. They are extended with new facts when they are requested."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._timelines: BoundedCache[str, _CachedTimeline] = BoundedCache(TIMELINES_MAX)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._overviews: BoundedCache[tuple[str, int], ExecutionOverview] = BoundedCache(OVERVIEWS_MAX)
+
+    async def get(self, execution_id: str) -> Timeline:
+        """The timeline up to the end of the log. Raises NotFound, or Damaged."""
+        return (await self._updated(execution_id)).timeline
+
+    async def moment(self, execution_id: str, seq: int, have: int | None) -> ExecutionMoment:
+        """The execution right after a fact. Raises NotFound, ApiError or Damaged."""
+        cached = self._timelines.peek(execution_id)
+        if cached is None or cached.timeline.state.seq < seq:
+            cached = await self._updated(execution_id)
+        last = cached.timeline.state.seq
+        if seq > last:
+            detail = f"the log of {execution_id} has the facts 1 to {last}, and no fact {seq}"
+            raise ApiError(404, "no-such-fact", detail)
+        fold = cached.fold_before(seq)
+        rows = await self._store.read(execution_id, fold.state.seq, seq)
+        remaining = events_of(rows, after=fold.state.seq)
+        while events := list(islice(remaining, SLICE_FACTS)):
+            with readable(execution_id):
+                for event in events:
+                    if event.seq == seq:
+                        return moment(fold, event, have)
+                    fold.feed(event)
+            await turn()
+        raise NotFound(f"no fact {seq} of {execution_id}")
+
+    async def overview(self, listing: ExecutionListing, execution_id: str) -> ExecutionOverview:
+        """Raises NotFound, or Damaged."""
+        seq = (await listing.head(execution_id)).seq
+        known = self._overviews.peek((execution_id, seq))
+        if known is not None:
+            return known
+        cached = self._timelines.peek(execution_id)
+        runs = cached.timeline.runs if cached is not None else Runs(execution_id)
+        rows = await self._store.read(execution_id, 0, 1 if seq > OVERVIEW_FACTS_MAX else seq)
+        first = rows[0].facts[0] if rows else None
+        steps: dict[str, int] | None = None
+        if cached is None and seq <= OVERVIEW_FACTS_MAX:
+            with readable(execution_id):
+                for event in events_of(rows):
+                    runs.feed(event)
+            await turn()
+        if cached is not None or seq <= OVERVIEW_FACTS_MAX:
+            steps = dict(Counter(record.status for record in runs.steps.values()))
+        by = first.by if isinstance(first, Requested) else None
+        overview = ExecutionOverview(execution_id=execution_id, by=by, steps=steps)
+        return self._overviews.put((execution_id, seq), overview)
+
+    async def _updated(self, execution_id: str) -> _CachedTimeline:
+        lock = self._locks.setdefault(execution_id, asyncio.Lock())
+        async with lock:
+            # The timeline leaves the cache while it is updated: a failed update must not stay in it.
+            cached = self._timelines.pop(execution_id) or _CachedTimeline(execution_id)
+            await self._read_on(execution_id, cached)
+            if not cached.timeline.state.seq:
+                raise NotFound(f"no execution {execution_id}")
+            return self._timelines.put(execution_id, cached)
+
+    async def _read_on(self, execution_id: str, cached: _CachedTimeline) -> None:
+        state = cached.timeline.state
+        while rows := await self._store.read(execution_id, state.seq, state.seq + AHEAD_FACTS):
+            remaining = events_of(rows, after=state.seq)
+            while events := list(islice(remaining, SLICE_FACTS)):
+                with readable(execution_id):
+                    for event in events:
+                        cached.feed(event)
+                await turn()
+
+
+# Documents of one execution, and the index of results that a log names
+
+
+DEPTH_MAX: Final = 16  # of results that are lists of results
+OUTPUT_BYTES_MAX: Final = 64 << 20  # fetched for one response; GET /results serves larger results
+
+
+async def load_show_document(runs: RunsCache, services: Services, execution_id: str) -> ShowDocument:
+    """Raises NotFound, or Damaged."""
+    head = await services.listing.head(execution_id)
+    # An execution without a live owner makes no progress, so its durations do not grow.
+    until = services.clock.now() if head.owner_alive else None
+    document = await runs.query(execution_id, lambda records: show_document(records, until))
+    if document.status == "running" and head.owner_alive:
+        with suppress(NoetlError):  # without a readable playbook the pools are unknown
+            program = await services.playbooks.by_digest(head.digest)
+            return with_empty_pools(document, program, lambda pool: _has_workers(services.workers, pool))
+    return document
+
+
+def _has_workers(workers: WorkerRegistry, pool: str) -> bool:
+    """A worker that is leaving counts, because it still completes its calls."""
+    return workers.slots(pool) > 0 or any(each.pool == pool for each in workers.workers())
+
+
+async def locate_output(services: Services, execution_id: str) -> OutputLocation:
+    """The output of the playbook. Raises NotFound, or Rejected while it runs."""
+    head = await services.listing.head(execution_id)
+    if head.status in ("new", "running", "paused", "cancelling"):
+        raise Rejected("not-over", f"{execution_id} has not ended: it is {head.status}")
+    rows = await services.store.read(execution_id, max(0, head.seq - 2))
+    return given_by_playbook(execution_id, [fact for row in rows for fact in row.facts])
+
+
+class OutputLoader:
+    """Loads everything that belongs to one output, up to a size limit."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._left = OUTPUT_BYTES_MAX
+
+    async def load(self, output: Output, depth: int = 0) -> JSON:
+        """The data. Raises ApiError when it is too large for one response, or Damaged."""
+        if output.data is not None or output.ref is None:
+            return output.data
+        match output.ref:
+            case {"type": "relational", "locator": {"execution_id": str(execution_id), "run": str(run)}}:
+                if depth >= DEPTH_MAX:
+                    raise Damaged(f"the results of {run} are nested more than {DEPTH_MAX} levels deep")
+                return await self._load_loop(execution_id, run, depth)
+            case {"locator": {"key": str()}}:
+                return decoded(await self._fetch(output.ref), output.ref)
+        return output.ref  # only the tool that stored it can read it (D56)
+
+    async def _load_loop(self, execution_id: str, run: str, depth: int) -> JSON:
+        """The results of a loop are in the log, by index; a failed iteration has the result null (D30)."""
+        facts = [fact for row in await self._services.store.read(execution_id) for fact in row.facts]
+        if not facts:
+            raise Damaged(f"the results of {run} are in the log of {execution_id}, which does not exist")
+        with readable(execution_id):
+            outputs = [output for _, output in iteration_outputs(facts, run)]
+        return [None if each is None else await self.load(each, depth + 1) for each in outputs]
+
+    async def _fetch(self, ref: dict[str, JSON]) -> bytes:
+        meta = ref.get("meta")
+        size = meta.get("unpacked_bytes", meta.get("bytes", 0)) if isinstance(meta, dict) else 0
+        self._left -= size if isinstance(size, int) and size > 0 else 0
+        if self._left < 0:
+            detail = f"the output has more than {OUTPUT_BYTES_MAX >> 20} MiB: fetch its parts by GET /results"
+            raise ApiError(422, "output-too-large", detail)
+        try:
+            return await self._services.results.get(ref)
+        except NotFound as error:
+            raise Damaged(f"{error}: it was stored, but it no longer exists") from error
+
+
+EXECUTIONS_MAX: Final = 64  # that are cached
+REFS_MAX: Final = 100_000  # of one execution; a log with more refs is not cached, but read each time
+_encode = msgspec.json.Encoder().encode
+
+
+class _Refs:
+    def __init__(self) -> None:
+        self.seq = 0
+        self.by_digest: dict[str, dict[str, JSON]] = {}
+
+
+class ResultIndex:
+    """Refs by execution and digest."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._cache: BoundedCache[str, _Refs] = BoundedCache(EXECUTIONS_MAX)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def find(self, execution_id: str, digest: str) -> dict[str, JSON]:
+        """The Ref. Raises NotFound when the execution does not exist or its log does not name the result."""
+        lock = self._locks.setdefault(execution_id, asyncio.Lock())
+        async with lock:
+            refs = self._cache.pop(execution_id) or _Refs()
+            if digest not in refs.by_digest:
+                await self._read(execution_id, refs)
+            if len(refs.by_digest) <= REFS_MAX and refs.seq:
+                self._cache.put(execution_id, refs)
+        if digest not in refs.by_digest:
+            raise NotFound(f"the log of {execution_id} names no result {digest}")
+        return refs.by_digest[digest]
+
+    async def _read(self, execution_id: str, refs: _Refs) -> None:
+        remaining = events_of(await self._store.read(execution_id, refs.seq), after=refs.seq)
+        while events := list(islice(remaining, SLICE_FACTS)):
+            for event in events:
+                body = _encode(event.fact)
+                if b'"locator"' in body:  # most facts contain no ref and need not be decoded
+                    for ref in refs_in(msgspec.json.decode(body)):
+                        if isinstance(digest := ref["meta"].get("sha256"), str):
+                            refs.by_digest[digest] = ref
+                refs.seq = event.seq
+            await turn()

@@ -15,13 +15,11 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from noetl.api.executions import VERSION_MAX
 from noetl.api.playbooks import ProblemDetails
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
-from noetl.server.documents import ResultIndex
 from noetl.server.errors import MEDIA_TYPE, ApiError
-from noetl.server.log_readers import EnvelopeReaderCache, RunsCache
+from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
 from noetl.server.services import CpuPool, ServerSettings, Services
 from noetl.server.streams import StreamHub
 from noetl.server.subscriptions import CompletionWaiters
-from noetl.server.timeline_cache import TimelineCache
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1_000

@@ -1,21 +1,200 @@
-"""All open streams: log tails by execution, the list of changed executions, heartbeats, and a limit.
+"""Live streams: the growing end of a log is read, converted and encoded once for all its subscribers.
 
-When the server stops, all subscribers are asked to reconnect.
-"""
+Earlier facts are cached in encoded pages, so that many late subscribers cost little more than one."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
-from noetl.api.executions import ExecutionSummary
-from noetl.errors import NotFound, Unavailable
-from noetl.server.errors import ApiError
-from noetl.server.log_tail import LogTail, PageCache, sse_message
+import msgspec
+
+from noetl.api.executions import ExecutionSummary, StreamEnd
+from noetl.cache import BoundedCache
+from noetl.control.live_execution import turn
+from noetl.engine import Event
+from noetl.errors import Damaged, NotFound, Unavailable
+from noetl.ports import EventStore
+from noetl.server.errors import ApiError, details_of
+from noetl.server.log_readers import SLICE_FACTS, EnvelopeReader
 from noetl.server.services import Services
 from noetl.server.subscriptions import POLL_S, RECONNECT, FeedSubscription, Subscriber
+
+PAGE_FACTS: Final = 200
+PAGES_BYTES_MAX: Final = 16 << 20  # of all executions
+READERS_MAX: Final = 4
+
+_encode = msgspec.json.Encoder().encode
+
+
+class EncodedPage(NamedTuple):
+    """Consecutive facts in the form in which they are sent."""
+
+    first: int  # the seq of the first
+    chunks: tuple[bytes, ...]
+
+    @property
+    def last(self) -> int:
+        return self.first + len(self.chunks) - 1
+
+    def after(self, seq: int) -> bytes:
+        return b"".join(self.chunks[max(0, seq + 1 - self.first) :])
+
+
+def sse_message(event: str, value: object, seq: int | None = None) -> bytes:
+    """One message of a stream. Encoded JSON never contains a line break."""
+    id = b"" if seq is None else b"id: %d\n" % seq
+    return b"%sevent: %s\ndata: %s\n\n" % (id, event.encode(), _encode(value))
+
+
+def encoded(reader: EnvelopeReader, event: Event) -> bytes:
+    """All envelopes of a fact. Only the last one has the id: a client that missed one gets all again."""
+    *others, last = reader.envelopes(event)
+    return b"".join(sse_message("event", each) for each in others) + sse_message("event", last, event.seq)
+
+
+class PageCache:
+    """Encoded pages of the past of logs."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._store = store
+        self._pages: BoundedCache[tuple[str, int], EncodedPage] = BoundedCache(
+            PAGES_BYTES_MAX, lambda page: sum(map(len, page.chunks))
+        )
+        self._readers: BoundedCache[str, EnvelopeReader] = BoundedCache(READERS_MAX)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def get(self, execution_id: str, seq: int) -> EncodedPage:
+        """The page with this fact. The last page of a log may be incomplete."""
+        number = (seq - 1) // PAGE_FACTS
+        lock = self._locks.setdefault(execution_id, asyncio.Lock())
+        async with lock:
+            page = self._pages.get((execution_id, number))
+            if page is None:
+                page = await self._read(execution_id, number)
+                self.put(execution_id, page)
+        return page
+
+    async def _read(self, execution_id: str, number: int) -> EncodedPage:
+        reader = self._readers.pop(execution_id)
+        if reader is None or reader.seq > number * PAGE_FACTS:
+            reader = EnvelopeReader(self._store, execution_id)
+        await reader.skip(number * PAGE_FACTS)
+        chunks: list[bytes] = []
+        while len(chunks) < PAGE_FACTS and (events := await reader.events(PAGE_FACTS - len(chunks))):
+            chunks += [encoded(reader, event) for event in events]
+            await turn()
+        self._readers.put(execution_id, reader)
+        return EncodedPage(number * PAGE_FACTS + 1, tuple(chunks))
+
+    def put(self, execution_id: str, page: EncodedPage) -> None:
+        """Cache a page when it is complete: a complete page never changes."""
+        key = (execution_id, (page.first - 1) // PAGE_FACTS)
+        if len(page.chunks) < PAGE_FACTS or (page.first - 1) % PAGE_FACTS or key in self._pages:
+            return
+        self._pages.put(key, page)
+
+    def drop_readers(self) -> None:
+        """Free the readers when there are no subscribers."""
+        self._readers.clear()
+
+
+class LogTail:
+    """The end of the log of one execution. It exists as long as it has subscribers."""
+
+    def __init__(self, services: Services, pages: PageCache, execution_id: str) -> None:
+        self._services = services
+        self._pages = pages
+        self._reader = EnvelopeReader(services.store, execution_id)
+        self.id = execution_id
+        self.subscribers: set[Subscriber] = set()
+        self.users = 0  # subscribers, and those that still read the past
+        self.ready = asyncio.Event()  # set once it has reached the end of the log
+        self.first = 0  # `_chunks` begin after this seq
+        self._chunks: list[bytes] = []
+        self.last: bytes | None = None  # the last message; None: the stream has not ended
+        self._read_at = services.clock.monotonic()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def seq(self) -> int:
+        return self.first + len(self._chunks)
+
+    def start(self, after: int) -> None:
+        self._task = asyncio.ensure_future(self._run(after))
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def join(self, subscriber: Subscriber, cursor: int) -> None:
+        """Send a subscriber everything after the cursor, now and in the future."""
+        subscriber.push(b"".join(self._chunks[max(0, cursor - self.first) :]))
+        if self.last is not None:
+            subscriber.finish(self.last)
+        else:
+            self.subscribers.add(subscriber)
+
+    async def _run(self, after: int) -> None:
+        try:
+            async with FeedSubscription(self._services.feed, self.id) as subscription:
+                await self._reader.skip(after // PAGE_FACTS * PAGE_FACTS)
+                self.first = self._reader.seq
+                await self._catch_up()
+                while self._reader.state.live:
+                    self.ready.set()
+                    await self._follow(subscription)
+            status = self._reader.state.status
+            self._end(sse_message("end", StreamEnd(execution_id=self.id, status=status)))
+        except (Damaged, Unavailable) as error:
+            self._end(sse_message("problem", details_of(error)[0]))
+        finally:
+            if self.last is None:
+                self._end(RECONNECT)  # cancelled, or a bug: no subscriber may wait forever
+            self.ready.set()
+
+    async def _follow(self, subscription: FeedSubscription) -> None:
+        seqs, _, lines = await subscription.updates(POLL_S)
+        for line in lines:
+            self._publish(sse_message("line", line))
+        now = self._services.clock.monotonic()
+        if seqs.get(self.id, 0) > self.seq or now - self._read_at >= POLL_S:
+            self._read_at = now
+            with suppress(Unavailable):  # the next poll tries again
+                await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        while events := await self._reader.events(SLICE_FACTS):
+            chunks = [encoded(self._reader, event) for event in events]
+            self._chunks += chunks
+            self._publish(b"".join(chunks))
+            self._move_full_pages()
+            await turn()
+
+    def _move_full_pages(self) -> None:
+        """Move chunks that fill a page to the page cache, where late subscribers read them."""
+        while (missing := PAGE_FACTS - self.first % PAGE_FACTS) <= len(self._chunks):
+            self._pages.put(self.id, EncodedPage(self.first + 1, tuple(self._chunks[:missing])))
+            del self._chunks[:missing]
+            self.first += missing
+
+    def _publish(self, chunk: bytes) -> None:
+        for subscriber in self.subscribers:
+            subscriber.push(chunk)
+
+    def _end(self, last: bytes) -> None:
+        self.last = last
+        for subscriber in self.subscribers:
+            subscriber.finish(last)
+        self.subscribers.clear()
+
+
+# All open streams. When the server stops, all subscribers are asked to reconnect
+
 
 HEARTBEAT_S: Final = 15.0
 GATHER_S: Final = 0.5  # several changes of one execution within this time are sent as one

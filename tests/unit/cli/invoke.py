@@ -8,7 +8,7 @@ import typer
 
 from noetl.cli import checker, runner
 from noetl.cli.app import app
-from noetl.cli.choices import CheckOptions, DialectChoice, FormatChoice, RunOptions
+from noetl.cli.arguments import CheckOptions, DialectChoice, FormatChoice, RunOptions
 
 
 def noetl(*arguments: str) -> int:

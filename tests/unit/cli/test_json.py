@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from noetl.cli.output.json import as_document, as_line, as_lines
+from noetl.cli.output.documents import as_document, as_line, as_lines
 
 HOSTILE = {"text": "\x1b[31mred\x07 \x9b2J \u202eevil\u200b \x7f ü"}
 

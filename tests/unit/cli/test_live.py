@@ -9,8 +9,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from noetl.cli.output.live import ROWS_MAX, LiveView, PlainView, drawn
-from noetl.cli.output.progress import Progress, Row
+from noetl.cli.output.progress import ROWS_MAX, LiveView, PlainView, Progress, Row, drawn
 from noetl.cli.output.screen import Screen
 from noetl.clock import SystemClock
 from noetl.testing import FakeClock

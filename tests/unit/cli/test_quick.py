@@ -6,9 +6,9 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from noetl.cli import quick
+from noetl.cli import arguments as quick
 from noetl.cli.app import app
-from noetl.cli.choices import CheckOptions, RunOptions
+from noetl.cli.arguments import CheckOptions, RunOptions
 
 
 @pytest.mark.parametrize(

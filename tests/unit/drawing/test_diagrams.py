@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from noetl.drawing.chart import Box, Chart, ChartLine
-from noetl.drawing.dot import dot
-from noetl.drawing.mermaid import mermaid
+from noetl.drawing.text import dot, mermaid
 
 CHART = Chart(
     'say "hi"',

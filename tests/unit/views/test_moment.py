@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine.state import State
-from noetl.views.fact_lines import WORDS_MAX, line
 from noetl.views.log import folded
-from noetl.views.moment import ExecutionMoment, Fold, moment
-from noetl.views.timeline import Timeline
+from noetl.views.timeline import LINE_CHARS_MAX, ExecutionMoment, Fold, Timeline, fact_line, moment
 from tests.unit.views.playing import NAMES, played, scenarios
 
 WRITES = """
@@ -61,9 +59,9 @@ def test_every_fact_is_one_line_with_the_step_of_its_run(name: str) -> None:
     for event in log:
         timeline.feed(event)
     for event in log:
-        told = line(event, timeline.steps_of)
+        told = fact_line(event, timeline.steps_of)
         assert told.seq == event.seq
-        assert len(told.words) <= WORDS_MAX
+        assert len(told.words) <= LINE_CHARS_MAX
         if getattr(event.fact, "run", None) or getattr(event.fact, "frame", None):
             assert told.step is not None, told
 
@@ -73,7 +71,7 @@ def test_lines_say_what_happened_in_few_words() -> None:
     timeline = Timeline("e")
     for event in player.log:
         timeline.feed(event)
-    told = {each.name: each for each in (line(event, timeline.steps_of) for event in player.log)}
+    told = {each.name: each for each in (fact_line(event, timeline.steps_of) for event in player.log)}
     assert told["task.done"].words.startswith("start_task: error, fail: it did not work")
     assert told["task.done"].about == "start#1/1"
     assert told["workflow.started"].words == "→ start"

@@ -1,1 +1,1 @@
-"""One module for each command, named after it: its options and help, and its implementation."""
+"""One module for each command or a few related ones: options and help, and the implementation."""

@@ -1,4 +1,4 @@
-"""`noetl audit`: check logs, stored results and the database for inconsistencies."""
+"""`noetl replay` and `noetl audit`: check logs, stored results and the database for inconsistencies."""
 
 from __future__ import annotations
 
@@ -7,14 +7,52 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.connected import on_session
 from noetl.cli.execute import FAILED, OK, Reporter, find
-from noetl.cli.options import Db, Format, Server, app
+from noetl.cli.options import Db, Format, Id, Server, app, on_execution, on_session
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
+    from noetl.session.execution import Execution
     from noetl.session.protocol import Session
-    from noetl.session.verify import AuditReport
+    from noetl.session.verify import AuditReport, ReplayReport
+
+
+@app.command()
+def replay(id: Id, *, format: Format = "auto", db: Db = None, server: Server = None) -> None:
+    """Fold the log of an execution again, and compare the result with the stored head and snapshot.
+
+    Exits with 1 when there are differences.
+
+    \b
+    Examples:
+      noetl replay last
+      noetl replay 0199b3c2 --format json
+    """
+
+    from noetl.session.verify import replay_execution
+
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        report = await replay_execution(execution)
+        reporter.show(report, _replay_lines(report))
+        return OK if report.identical else FAILED
+
+    on_execution(format, id, db, server, work)
+
+
+def _replay_lines(report: ReplayReport) -> Iterator[list[Styled]]:
+    from noetl.net.describe import count
+
+    line = [Styled(report.execution_id, "strong"), Styled(f": {count(report.facts, 'fact')}, ")]
+    if report.identical:
+        line.append(Styled("identical", "good"))
+    else:
+        line.append(Styled(count(len(report.differences), "difference"), "error"))
+    snapshot = f", with the snapshot at {report.snapshot:,}" if report.snapshot is not None else ""
+    yield [*line, Styled(snapshot, "faint")]
+    for each in report.differences:
+        yield [Styled(f"  {each.kept} at {each.at}: "), Styled(each.path, "name")]
+        yield [Styled("    by the log ", "faint"), Styled(each.folded or "(nothing)")]
+        yield [Styled("    stored     ", "faint"), Styled(each.other or "(nothing)")]
 
 
 @app.command()

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.choices import CheckOptions, FormatChoice
+from noetl.cli.arguments import CheckOptions, FormatChoice
 from noetl.cli.options import Dialect, app
 
 

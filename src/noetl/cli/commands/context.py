@@ -12,7 +12,16 @@ from noetl.cli.execute import Reporter
 from noetl.cli.options import Format, app, finish
 from noetl.errors import NotFound
 from noetl.escape import visible
-from noetl.session.contexts import LOCAL, TOKEN_BYTES_MAX, Contexts, ServerContext, is_name, load, read_token, save
+from noetl.session.connect import (
+    LOCAL,
+    TOKEN_BYTES_MAX,
+    Contexts,
+    ServerContext,
+    is_context_name,
+    load_contexts,
+    read_token,
+    save_contexts,
+)
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
@@ -64,14 +73,14 @@ def set_context(
         from noetl.client.http import address, is_private
         from noetl.runtime.settings import contexts_path
 
-        if not is_name(name):
+        if not is_context_name(name):
             reason = f"`{LOCAL}` is the database" if name == LOCAL else "use lower-case letters"
             raise UsageError(f'"{name}" cannot be the name of a context: {reason}; write it as prod or team-2')
         if token is not None and token_file is not None:
             raise UsageError("--token and --token-file exclude each other")
         stored = ServerContext(address(url), _read_token(token), _checked_file(token_file))
-        contexts = load(contexts_path())
-        save(contexts_path(), contexts._replace(known={**contexts.known, name: stored}))
+        contexts = load_contexts(contexts_path())
+        save_contexts(contexts_path(), contexts._replace(known={**contexts.known, name: stored}))
         if (token or token_file) and not is_private(stored.url):
             text = f"{stored.url}: the connection is not encrypted, so others can read the token: use https"
             reporter.errors.line(Styled(text, "warning"))
@@ -120,7 +129,7 @@ def list_contexts(*, format: Format = "auto") -> None:
         from noetl.cli.output.tables import titled
         from noetl.runtime.settings import contexts_path, database_path
 
-        contexts = load(contexts_path())
+        contexts = load_contexts(contexts_path())
         documents = [_local(contexts)]
         rows = [(LOCAL, str(database_path(None)), "")]
         for name, each in contexts.known.items():
@@ -153,9 +162,9 @@ def use_context(name: Name, *, format: Format = "auto") -> None:
     def command(reporter: Reporter) -> int:
         from noetl.runtime.settings import DATABASE, SERVER, contexts_path, database_path
 
-        contexts = load(contexts_path())
+        contexts = load_contexts(contexts_path())
         url = str(database_path(None)) if name == LOCAL else _known(contexts, name).url
-        save(contexts_path(), contexts._replace(current=name))
+        save_contexts(contexts_path(), contexts._replace(current=name))
         for variable in (SERVER, DATABASE):
             if os.environ.get(variable):
                 text = f"{variable} is set in this environment and overrides the current context"
@@ -177,11 +186,11 @@ def remove_context(name: Name, *, format: Format = "auto") -> None:
     def command(reporter: Reporter) -> int:
         from noetl.runtime.settings import contexts_path
 
-        contexts = load(contexts_path())
+        contexts = load_contexts(contexts_path())
         _known(contexts, name)
         known = {other: each for other, each in contexts.known.items() if other != name}
         was_current = contexts.current == name
-        save(contexts_path(), Contexts(LOCAL if was_current else contexts.current, known))
+        save_contexts(contexts_path(), Contexts(LOCAL if was_current else contexts.current, known))
         more = "; commands go to the database file again" if was_current else ""
         return reporter.show({"name": name}, [[f"{name}: removed{more}"]])
 
@@ -209,7 +218,7 @@ def show_context(
 
         if name is None:
             return _show_current(reporter)
-        contexts = load(contexts_path())
+        contexts = load_contexts(contexts_path())
         if name == LOCAL:
             return reporter.show(_local(contexts), [[str(database_path(None))]])
         found = _known(contexts, name)

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from noetl.cli.connected import on_execution
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Id, Server, app
+from noetl.cli.options import Db, Id, Server, app, on_execution
 from noetl.cli.output.screen import short
 from noetl.escape import one_line, shorten
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Style, Styled
 
 if TYPE_CHECKING:
-    from noetl.cli.choices import FormatChoice
+    from noetl.cli.arguments import FormatChoice
     from noetl.output import JSON
     from noetl.session.execution import Execution
     from noetl.views.envelopes import Envelope
@@ -83,7 +82,7 @@ class _Printer:
             sys.stdout.write("[")
 
     def print(self, event: Envelope) -> None:
-        from noetl.cli.output.json import as_line
+        from noetl.cli.output.documents import as_line
 
         if self._format == "jsonl":
             sys.stdout.write(as_line(event))

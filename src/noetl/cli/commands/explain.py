@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from noetl.cli.choices import DialectChoice, FormatChoice, GraphChoice
-from noetl.cli.connected import on_execution
+from noetl.cli.arguments import DialectChoice, FormatChoice, GraphChoice
 from noetl.cli.execute import OK, WRONG, Reporter
-from noetl.cli.options import Db, Dialect, Out, Server, app, finish
+from noetl.cli.options import Db, Dialect, Out, Server, app, finish, on_execution
 from noetl.cli.output.screen import Screen
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
@@ -86,7 +85,7 @@ def names_execution(name: str, step: str | None) -> bool:
 
 def explain_playbook(reporter: Reporter, file: str, options: ExplainOptions) -> int:
     from noetl.cli.checker import installed_kinds
-    from noetl.cli.output import files
+    from noetl.cli.output.documents import put
     from noetl.cli.output.problems import print_notes, print_problems
     from noetl.net.describe import count
     from noetl.session.sources import load, read_source
@@ -101,7 +100,7 @@ def explain_playbook(reporter: Reporter, file: str, options: ExplainOptions) -> 
         print_problems(loaded.problems, loaded.text, errors)
         return WRONG
     if options.graph is not None:
-        files.put(_draw(checked.program, options.graph).encode("utf-8", "replace"), options.output)
+        put(_draw(checked.program, options.graph).encode("utf-8", "replace"), options.output)
     else:
         _describe(checked.program, options, kinds, reporter)
     if checked.errors:
@@ -120,8 +119,7 @@ def _draw(program: Program, graph: GraphChoice) -> str:
             return svg(chart(program))
         except DrawingTooLarge as error:
             raise UsageError(f"too large to draw ({error}); draw the output of --graph dot with Graphviz") from error
-    from noetl.drawing.dot import dot
-    from noetl.drawing.mermaid import mermaid
+    from noetl.drawing.text import dot, mermaid
 
     return {"mermaid": mermaid, "dot": dot}[graph](chart(program))
 
@@ -129,7 +127,7 @@ def _draw(program: Program, graph: GraphChoice) -> str:
 def _describe(program: Program, options: ExplainOptions, kinds: Kinds, reporter: Reporter) -> None:
     import io
 
-    from noetl.cli.output import files
+    from noetl.cli.output.documents import put
     from noetl.session.sources import STDIN
 
     if options.output in (None, STDIN):
@@ -138,17 +136,17 @@ def _describe(program: Program, options: ExplainOptions, kinds: Kinds, reporter:
     page = io.StringIO()
     screen = Screen(page)
     screen.lines(_lines(program, options.task, kinds, screen.columns))
-    files.put(page.getvalue().encode("utf-8", "replace"), options.output)
+    put(page.getvalue().encode("utf-8", "replace"), options.output)
 
 
 def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> Iterator[list[Styled]]:
-    from noetl.views.explain.explain_text import explanation_lines, task_lines
+    from noetl.views.explain import explanation_lines, task_lines
 
     if task is None:
-        from noetl.views.explain.playbook import explain as explained
+        from noetl.views.explain import explain as explained
 
         return explanation_lines(explained(program, kinds), columns)
-    from noetl.views.explain.playbook import NoSuchTask, find_task, task_details
+    from noetl.views.explain import NoSuchTask, find_task, task_details
 
     try:
         owner, found = find_task(program, task)
@@ -163,9 +161,9 @@ def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> It
 async def _explain_step(reporter: Reporter, execution: Execution, step: str | None) -> int:
     from noetl.cli.checker import installed_kinds
     from noetl.control.playbooks import Playbooks
-    from noetl.views.explain.why import why
-    from noetl.views.explain.why_text import why_lines
     from noetl.views.log import readable
+    from noetl.views.why import why
+    from noetl.views.why_text import why_lines
 
     log = await execution.log()
     await execution.require_started()

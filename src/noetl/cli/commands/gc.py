@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.connected import on_session
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, app
+from noetl.cli.options import Db, Format, app, on_session
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 

@@ -44,9 +44,9 @@ def init(file: Annotated[str, typer.Argument(metavar="[FILE]", help="The file to
     def command(_reporter: Reporter) -> int:
         from shlex import quote
 
-        from noetl.cli.output import files
+        from noetl.cli.output.documents import create_file
 
-        files.create(file, FIRST.encode())
+        create_file(file, FIRST.encode())
         typer.echo(f"{file} is written; run it: noetl run {quote(file)} --set name=Ada")
         return 0
 

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
-from noetl.cli.connected import nothing_to_list, on_session
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Server, app
+from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
 
 if TYPE_CHECKING:
     from noetl.session.protocol import Session

@@ -51,7 +51,7 @@ def migrate(
 
 
 def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
-    from noetl.cli.output import files
+    from noetl.cli.output.documents import put, write_file
     from noetl.cli.output.problems import print_notes, print_problems
     from noetl.playbook.migrate import migrate as migrated
     from noetl.playbook.source import parse
@@ -76,9 +76,9 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
     if options.diff:
         _print_diff(text, migration.text, source.name, reporter.screen)
     elif not options.write:
-        files.put(migration.text.encode("utf-8"), options.output)
+        put(migration.text.encode("utf-8"), options.output)
     elif migration.changed:
-        files.write(file, migration.text.encode("utf-8"))
+        write_file(file, migration.text.encode("utf-8"))
     return OK
 
 

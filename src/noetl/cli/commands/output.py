@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.connected import on_execution
 from noetl.cli.execute import FAILED, OK, Reporter
-from noetl.cli.options import Db, Id, Server, app
+from noetl.cli.options import Db, Id, Server, app, on_execution
 from noetl.cli.output.screen import is_terminal
 from noetl.errors import NotFound
 from noetl.escape import one_line, visible
@@ -61,12 +60,11 @@ async def _output(reporter: Reporter, execution: Execution, step: str | None, *,
 
 
 def _write(data: JSON, *, raw: bool) -> None:
-    from noetl.cli.output import files
-    from noetl.cli.output.json import as_document
+    from noetl.cli.output.documents import as_document, put
 
     if not raw or not isinstance(data, str):
-        files.put(as_document(data).encode(), None)
+        put(as_document(data).encode(), None)
     elif is_terminal(sys.stdout):
         sys.stdout.write("".join(f"{visible(line)}\n" for line in data.splitlines()))
     else:
-        files.put(data.encode("utf-8", "replace"), None)
+        put(data.encode("utf-8", "replace"), None)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.connected import nothing_to_list, on_session
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Server, app
+from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
 from noetl.cli.output.screen import diff_lines, is_terminal
 from noetl.escape import visible
 
@@ -81,13 +80,13 @@ def show_playbook(
     """
 
     async def work(reporter: Reporter, session: Session) -> int:
-        from noetl.cli.output import files
+        from noetl.cli.output.documents import put
         from noetl.cli.output.tables import version_document
 
         found, text = await session.playbooks.text(path, version)
         if reporter.json or is_terminal(sys.stdout):
             return reporter.show({**version_document(found), "text": text}, ([line] for line in text.splitlines()))
-        files.put(text.encode(), None)  # unchanged, so that its digest is the same
+        put(text.encode(), None)  # unchanged, so that its digest is the same
         return 0
 
     on_session(format, db, server, work)

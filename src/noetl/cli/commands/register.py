@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
-from noetl.cli.choices import DialectChoice
-from noetl.cli.connected import on_session
+from noetl.cli.arguments import DialectChoice
 from noetl.cli.execute import WRONG, Reporter
-from noetl.cli.options import Db, Dialect, Format, Server, app
+from noetl.cli.options import Db, Dialect, Format, Server, app, on_session
 from noetl.escape import visible
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled, table

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.choices import RunOptions
+from noetl.cli.arguments import RunOptions
 from noetl.cli.options import Db, Detach, Dialect, Format, Server, app
 
 

@@ -20,11 +20,11 @@ def schema(output: Out = None) -> None:
         import json
 
         from noetl.cli.checker import installed_kinds
-        from noetl.cli.output import files
+        from noetl.cli.output.documents import put
         from noetl.playbook.json_schema import json_schema
 
         text = json.dumps(json_schema(installed_kinds()), ensure_ascii=False, indent=2)
-        files.put(f"{text}\n".encode(), output)
+        put(f"{text}\n".encode(), output)
         return OK
 
     finish("auto", command)

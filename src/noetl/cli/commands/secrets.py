@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from noetl.cli.connected import nothing_to_list, on_session
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Server, app
+from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
 from noetl.errors import NotFound
 from noetl.escape import visible
 from noetl.session.errors import UsageError

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from noetl.cli.connected import on_execution
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Id, Server, app
+from noetl.cli.options import Db, Format, Id, Server, app, on_execution
 
 if TYPE_CHECKING:
     from noetl.session.execution import Execution

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from noetl.cli.connected import on_execution
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Id, Server, app
+from noetl.cli.options import Db, Format, Id, Server, app, on_execution
 from noetl.cli.output.screen import STYLES, duration
 from noetl.escape import one_line
 from noetl.views.styled_text import Styled, table
@@ -87,7 +86,7 @@ def _when(runs: Runs) -> Iterator[Styled]:
 
 
 def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Styled]]:
-    from noetl.cli.output.json import as_lines
+    from noetl.cli.output.documents import as_lines
 
     yield [Styled(name, "strong"), *([] if value else [Styled(" none", "faint")])]
     for line in as_lines(value) if value else ():

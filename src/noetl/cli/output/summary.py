@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Final
 
-from noetl.cli.output.json import as_lines
+from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import duration, short, with_hint
 from noetl.escape import head, one_line, visible, width
 from noetl.ids import run_id

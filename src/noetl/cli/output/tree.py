@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from datetime import datetime
 from shlex import quote
 
-from noetl.cli.output.json import as_lines
+from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import STYLES, ago, duration, short, with_hint
 from noetl.cli.output.summary import NEVER_BEGAN, did_not_begin, printed_lines, suggested_fix
 from noetl.errors import NotFound

@@ -22,8 +22,7 @@ from noetl.server.graph import playbook_graph, small_enough
 from noetl.server.params import READ, ContextParam, error_responses
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, ReferenceOperation, TextOperation, read_text, resolve_text
 from noetl.views.documents import problem_document
-from noetl.views.explain.explain_text import explanation_text
-from noetl.views.explain.playbook import explain
+from noetl.views.explain import explain, explanation_text
 
 TAGS: Final = ["playbooks"]
 _TYPES: Final = {"svg": "image/svg+xml", "mermaid": "text/plain", "dot": "text/vnd.graphviz"}
@@ -104,8 +103,7 @@ def _draw(program: Program, form: Literal["svg", "mermaid", "dot"]) -> str:
         from noetl.drawing.svg import svg
 
         return svg(small_enough(drawing))
-    from noetl.drawing.dot import dot
-    from noetl.drawing.mermaid import mermaid
+    from noetl.drawing.text import dot, mermaid
 
     return {"mermaid": mermaid, "dot": dot}[form](drawing)
 

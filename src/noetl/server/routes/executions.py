@@ -26,8 +26,7 @@ from noetl.engine.state import Status
 from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.auth import Caller
-from noetl.server.documents import load_show_document
-from noetl.server.log_readers import ID_PATTERN, checked_id
+from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
 from noetl.server.params import (
     PAGE,
     READ,

@@ -11,9 +11,8 @@ from litestar.params import QueryParameter
 
 from noetl.api.executions import EventsPage, LogEntry, LogPage
 from noetl.errors import NotFound
-from noetl.server.documents import OutputLoader, load_show_document, locate_output
 from noetl.server.errors import ApiError
-from noetl.server.log_readers import checked_id, read_runs
+from noetl.server.log_readers import OutputLoader, checked_id, load_show_document, locate_output, read_runs
 from noetl.server.params import (
     PAGE,
     READ,
@@ -27,9 +26,9 @@ from noetl.server.params import (
     error_responses,
 )
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
-from noetl.views.explain.why import Why, why
 from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
+from noetl.views.why import Why, why
 
 LOG_PAGE: Final = 1_000
 LOG_PAGE_MAX: Final = 10_000

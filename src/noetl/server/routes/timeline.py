@@ -30,10 +30,16 @@ from noetl.server.params import (
     ServicesParam,
     error_responses,
 )
-from noetl.views.fact_lines import FactLine, line
 from noetl.views.log import events_of, readable
-from noetl.views.moment import ExecutionMoment, FactDocument, fact_document
-from noetl.views.timeline import TimelineDocument, name_of
+from noetl.views.timeline import (
+    ExecutionMoment,
+    FactDocument,
+    FactLine,
+    TimelineDocument,
+    fact_document,
+    fact_line,
+    name_of,
+)
 
 TAGS: Final = ["executions"]
 SCANNED_MAX: Final = 20_000  # facts that one request searches
@@ -130,7 +136,7 @@ class _FactFilter:
         """The line of a fact; None: the filter excludes it."""
         if self._kinds is not None and name_of(event.fact) not in self._kinds:
             return None
-        found = line(event, steps_of)
+        found = fact_line(event, steps_of)
         matches = (not self._bad or found.bad) and self._step in (None, found.step)
         return found if matches and self._contains_text(event, found) else None
 

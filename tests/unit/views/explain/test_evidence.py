@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from noetl.engine.facts import TaskDone
 from noetl.output import Output
 from noetl.template.compile import compile_template
-from noetl.views.explain.why import VALUE_CHARS_MAX, ArcCheck, SeenValue, seen_by, value_text, why
+from noetl.views.why import VALUE_CHARS_MAX, ArcCheck, SeenValue, seen_by, value_text, why
 from tests.unit.views.playing import played
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.escape import width
-from noetl.views.explain.explain_text import explanation_lines, explanation_text
-from noetl.views.explain.playbook import explain
+from noetl.views.explain import explain, explanation_lines, explanation_text
 from tests.playbooks import checked, kinds
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.output import JSON
 from noetl.playbook.model import Task
-from noetl.views.explain.playbook import (
+from noetl.views.explain import (
     ExplainedArc,
     ExplainedPart,
     ExplainedTask,

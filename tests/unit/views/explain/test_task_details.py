@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.net.program import Program
-from noetl.views.explain.playbook import NoSuchTask, SpecRow, find_task, task_details
+from noetl.views.explain import NoSuchTask, SpecRow, find_task, task_details
 from tests.playbooks import checked, kinds
 
 

@@ -8,7 +8,7 @@ import pytest
 from noetl.errors import NotFound
 from noetl.output import Failure
 from noetl.testing.scenario import Player
-from noetl.views.explain.why import (
+from noetl.views.why import (
     CALLS_MAX,
     RUNS_MAX,
     ArcCheck,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from noetl.views.explain.why import why
-from noetl.views.explain.why_text import why_lines
+from noetl.views.why import why
+from noetl.views.why_text import why_lines
 from tests.unit.views.explain.test_why import ORDER
 from tests.unit.views.playing import played, scenarios
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from noetl.escape import one_line
 from noetl.net.describe import count
 from noetl.output import Failure
-from noetl.views.explain.why import (
+from noetl.views.why import (
     ArcCheck,
     CallWhy,
     GuardCheck,

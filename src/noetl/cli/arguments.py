@@ -1,14 +1,41 @@
-"""The short way to `noetl check` and `noetl run`, which are called often: without typer, in half the time.
-
-It accepts only unambiguous command lines; help, mistakes and abbreviations are left to typer.
-"""
+"""The arguments of `run` and `check` as plain data, and a short way to parse them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, TypeAlias, get_args
 
-from noetl.cli.choices import CheckOptions, DialectChoice, FormatChoice, RunOptions
+FormatChoice: TypeAlias = Literal["auto", "rich", "plain", "json"]
+DialectChoice: TypeAlias = Literal["canonical", "auto"]
+GraphChoice: TypeAlias = Literal["mermaid", "dot", "svg"]
+
+
+class RunOptions(NamedTuple):
+    """The arguments of `noetl run`."""
+
+    file: str
+    sets: tuple[str, ...] = ()  # `key=value`, in the order of the command line
+    workload: str | None = None  # a file
+    db: str | None = None
+    server: str | None = None
+    dialect: DialectChoice = "canonical"
+    format: FormatChoice = "auto"
+    detach: bool = False
+
+
+class CheckOptions(NamedTuple):
+    """The arguments of `noetl check`."""
+
+    files: list[str]
+    format: FormatChoice = "auto"
+    dialect: DialectChoice = "canonical"
+    strict: bool = False
+
+
+# The short way to `noetl check` and `noetl run`, which are called often: without typer, in half the time.
+#
+# It accepts only unambiguous command lines; help, mistakes and abbreviations are left to typer.
+
 
 _FORMATS: tuple[FormatChoice, ...] = get_args(FormatChoice)
 _DIALECTS: tuple[DialectChoice, ...] = get_args(DialectChoice)

@@ -1,0 +1,168 @@
+"""`noetl resume`, `retry`, `pause`, `cancel` and `signal`: commands to an execution."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from noetl.cli.execute import Reporter
+from noetl.cli.options import Db, Detach, Format, Id, Server, app, finish, on_execution
+from noetl.cli.output.screen import short
+
+if TYPE_CHECKING:
+    from noetl.output import JSON
+    from noetl.session.execution import Execution
+
+
+@app.command()
+def resume(id: Id, *, db: Db = None, server: Server = None, detach: Detach = False, format: Format = "auto") -> None:
+    """Continue an execution that was interrupted or paused.
+
+    An execution that another process runs is left alone; one that has ended is only shown. Exits like `run`.
+    An execution that a server runs is followed.
+
+    \b
+    Examples:
+      noetl resume last
+      noetl resume 0199b3c2 --format json
+    """
+
+    def command(reporter: Reporter) -> int:
+        from noetl.cli.runner import continue_execution
+        from noetl.session.connect import resolve
+
+        return continue_execution(
+            reporter, id, resolve(db, server), lambda execution: execution.resume(), detach=detach, show_if_ended=True
+        )
+
+    finish(format, command)
+
+
+@app.command()
+def retry(
+    id: Id,
+    *,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="STEP", help="Only the failures of this step, also handled ones.")
+    ] = None,
+    from_start: Annotated[
+        bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")
+    ] = False,
+    db: Db = None,
+    server: Server = None,
+    detach: Detach = False,
+    format: Format = "auto",
+) -> None:
+    """Retry the failed parts of a finished execution, and run it to its end.
+
+    What succeeded is kept: iterations, and the tasks before the failed one. Exits like `run`.
+
+    \b
+    Examples:
+      noetl retry last
+      noetl retry 0199b3c2 --step fetch --from-start
+    """
+
+    def command(reporter: Reporter) -> int:
+        from noetl.cli.runner import continue_execution
+        from noetl.session.connect import resolve
+
+        return continue_execution(
+            reporter,
+            id,
+            resolve(db, server),
+            lambda execution: execution.retry(step, from_start=from_start),
+            detach=detach,
+        )
+
+    finish(format, command)
+
+
+@app.command()
+def pause(id: Id, *, db: Db = None, server: Server = None, format: Format = "auto") -> None:
+    """Pause an execution: running calls finish, nothing new starts.
+
+    Its process then ends; `noetl resume` continues the execution. JSON is `{execution_id, status}`.
+
+    \b
+    Examples:
+      noetl pause last
+      noetl pause 0199b3c2 --format json
+    """
+
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        if (await execution.info()).status == "paused":
+            return reporter.execution("paused", "it is paused already")
+        await execution.pause()
+        name = f"{short(execution.id)}{execution.session.hint}"
+        return reporter.execution("paused", f"paused; continue with: noetl resume {name}")
+
+    on_execution(format, id, db, server, work)
+
+
+@app.command()
+def cancel(
+    id: Id,
+    *,
+    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.")] = "",
+    db: Db = None,
+    server: Server = None,
+    format: Format = "auto",
+) -> None:
+    """End an execution and its children: nothing new starts, running calls have 10 seconds.
+
+    JSON is `{execution_id, status}`; the status is `cancelling` while calls still run.
+
+    \b
+    Examples:
+      noetl cancel last
+      noetl cancel 0199b3c2 --reason "wrong account"
+    """
+
+    from noetl.engine.state import LIVE
+
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        status = await execution.session.cancel(execution.id, reason)
+        if status in LIVE:
+            return reporter.execution("cancelling", "it is being cancelled: running calls have 10 s")
+        return reporter.execution(status, status)
+
+    on_execution(format, id, db, server, work)
+
+
+@app.command()
+def signal(
+    id: Id,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal that a `wait` task waits for.")],
+    *,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="YAML", help="Its data: the `output.data` of the task.")
+    ] = None,
+    db: Db = None,
+    server: Server = None,
+    format: Format = "auto",
+) -> None:
+    """Send a signal that an execution waits for, such as an approval.
+
+    Exits with 1 when nothing waits for it. JSON is `{execution_id, status}`.
+
+    \b
+    Examples:
+      noetl signal last approved
+      noetl signal 0199b3c2 approved --data "{by: ann, amount: 12}"
+    """
+
+    def value(_reporter: Reporter) -> JSON:
+        from noetl.cli.workload import parse_value
+
+        return None if data is None else parse_value(data, "--data")
+
+    async def work(reporter: Reporter, execution: Execution) -> int:
+        if await execution.session.signal(execution.id, name, value(reporter)):
+            return reporter.execution(reporter.status, "the signal was delivered")
+        resumed = f"{short(execution.id)}{execution.session.hint}"
+        text = f"the signal is logged; continue with: noetl resume {resumed}"
+        return reporter.execution(reporter.status, text)
+
+    on_execution(format, id, db, server, work, before=value)

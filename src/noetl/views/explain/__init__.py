@@ -1,1 +1,0 @@
-"""Explanations for people: a playbook, one task, and why a step ran, waited or did not run."""
