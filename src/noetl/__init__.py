@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from noetl.session.protocol import Session
     from noetl.tool import Call, Tool
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 __all__ = [
     "Call",
     "Failure",
