@@ -18,20 +18,7 @@ from noetl.server.auth import PUBLIC, SCOPE, guard
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies
-from noetl.server.routes import (
-    check,
-    commands,
-    credentials,
-    executions,
-    health,
-    logs,
-    playbooks,
-    results,
-    streams,
-    timeline,
-    tokens,
-    tools,
-)
+from noetl.server.routes import admin, check, executions, logs, playbooks, results
 from noetl.server.services import ServerSettings, Services
 
 # Request bodies reject unknown fields, which the framework does not put into the document by itself.
@@ -101,10 +88,7 @@ def openapi_config() -> OpenAPIConfig:
 BODY_MAX: Final = 2 << 20
 _CONTEXT: Final = "context"  # the key of the AppContext in the state of the application
 
-_ROUTES: Final = (
-    health, playbooks, check, executions, logs, commands, streams, results, credentials, tools, tokens,
-    timeline, static,
-)  # fmt: skip
+_ROUTES: Final = (admin, playbooks, check, executions, logs, results, static)
 
 
 class _Request(Request[Any, Any, Any]):

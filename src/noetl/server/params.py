@@ -1,14 +1,13 @@
-"""Typed parameters of routes: the shared context, the services, the caller, query parameters with limits.
-
-`error_responses` documents the errors of a route.
-"""
+"""Routes and their typed parameters: the shared context, the services, the caller, query parameters with limits."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Final, TypeAlias
 
-from litestar import Request
+from litestar import Request, get
 from litestar.di import NamedDependency, Provide
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter, SkipValidation
 
@@ -25,6 +24,8 @@ PAGE: Final = 100
 PAGE_MAX: Final = 1_000
 TEXT_CHARS_MAX: Final = 1_000  # of a path, a name, a prefix
 SEQ_MAX: Final = 2**53
+
+EXECUTION: Final = "/executions/{execution_id:str}"
 
 READ: Final = {SCOPE: "read"}
 RUN: Final = {SCOPE: "run"}
@@ -90,16 +91,34 @@ def dependencies(context: AppContext) -> dict[str, Provide]:
     }
 
 
-def error_responses(*more: int) -> dict[int, ResponseSpec]:
-    """The error responses that a route may send: those of every route, and `more`."""
+def route(
+    method: Callable[..., HTTPRouteHandler],
+    scope: dict[str, str],
+    tag: str,
+    path: str,
+    summary: str,
+    *errors: int,
+    success: Mapping[int, ResponseSpec] | None = None,
+    **options: Any,
+) -> HTTPRouteHandler:
+    """A decorator such as `get`, with a scope and the errors that the route may send beside those of every route."""
     always = (400, 401, 403, 408, 413, 415, 429, 500, 503, 507)
-    return {status: _error_response(status) for status in sorted({*always, *more})}
+    failures = {status: _error_response(status) for status in sorted({*always, *errors})}
+    responses = {**(success or {}), **failures}
+    return method(path, opt=scope, tags=[tag], summary=summary, responses=responses, **options)
+
+
+def read_execution(name: str, summary: str, *errors: int, **options: Any) -> HTTPRouteHandler:
+    """A route below one execution."""
+    return route(get, READ, "executions", f"{EXECUTION}{name}", summary, 404, *errors, **options)
+
+
+def response(data: Any, description: str, media_type: str = "application/json") -> ResponseSpec:
+    return ResponseSpec(data, generate_examples=False, description=description, media_type=media_type)
 
 
 def _error_response(status: int) -> ResponseSpec:
-    return ResponseSpec(
-        data_container=ProblemDetails, generate_examples=False, description=_DESCRIPTIONS[status], media_type=MEDIA_TYPE
-    )
+    return response(ProblemDetails, _DESCRIPTIONS[status], MEDIA_TYPE)
 
 
 def clean_text(value: str, name: str) -> str:

@@ -1,33 +1,41 @@
-"""Start, find and list executions. A start may wait for the end, so that a playbook can serve as an API."""
+"""Start, find, list and command executions. A start may wait for the end, so that a playbook can serve as an API."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import Annotated, Any, Final
 from uuid import UUID
 
 from litestar import Response, get, post
-from litestar.openapi.datastructures import ResponseSpec
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.spec import Operation, RequestBody
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from msgspec import UNSET
 
 from noetl.api.executions import (
+    CancelRequest,
+    CommandResponse,
+    EmptyRequest,
     ExecutionIds,
     ExecutionsPage,
     ExecutionSummary,
     ExecutionTree,
     LastExecution,
+    RetryRequest,
+    SignalRequest,
     StartRequest,
     StartResponse,
 )
-from noetl.engine.commands import Start
+from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
 from noetl.engine.facts import Requested
 from noetl.engine.state import Status
-from noetl.errors import NotFound, Rejected
+from noetl.errors import NotFound, PlaybookError, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.auth import Caller
 from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
 from noetl.server.params import (
+    EXECUTION,
     PAGE,
     READ,
     RUN,
@@ -39,31 +47,27 @@ from noetl.server.params import (
     Limit,
     ServicesParam,
     clean_text,
-    error_responses,
+    read_execution,
+    response,
+    route,
 )
 from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
 from noetl.server.services import Services
 from noetl.views.documents import ShowDocument, problem_document
+from noetl.views.log import STARTUP_FACTS, events_of, require_started
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
 TREE_DEPTH_MAX: Final = 16
 TREE_EXECUTIONS_MAX: Final = 1_000
-TAGS: Final = ["executions"]
+_STARTED: Final = {
+    200: response(ShowDocument, "It has ended within `wait`"),
+    201: response(StartResponse, "It has started"),
+    202: response(StartResponse, "It has not ended within `wait`"),
+}
 
 
-@post(
-    "/executions",
-    opt=RUN,
-    tags=TAGS,
-    summary="Start a playbook",
-    responses={
-        200: ResponseSpec(ShowDocument, generate_examples=False, description="It has ended within `wait`"),
-        201: ResponseSpec(StartResponse, generate_examples=False, description="It has started"),
-        202: ResponseSpec(StartResponse, generate_examples=False, description="It has not ended within `wait`"),
-        **error_responses(404, 409, 422),
-    },
-)
+@route(post, RUN, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
 async def start(
     data: JSONBody[StartRequest],
     context: ContextParam,
@@ -140,7 +144,7 @@ async def _check_same_start(
         raise Rejected("idempotency-mismatch", message)
 
 
-@get("/executions", opt=READ, tags=TAGS, summary="List executions, newest first", responses=error_responses())
+@route(get, READ, "executions", "/executions", "List executions, newest first")
 async def executions(
     services: ServicesParam,
     *,
@@ -161,7 +165,7 @@ async def executions(
     return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more)
 
 
-@get("/executions/find", opt=READ, tags=TAGS, summary="Find ids that begin with a prefix", responses=error_responses())
+@route(get, READ, "executions", "/executions/find", "Find ids that begin with a prefix")
 async def find(
     services: ServicesParam, prefix: Annotated[str, QueryParameter(min_length=1, max_length=64)]
 ) -> ExecutionIds:
@@ -171,29 +175,17 @@ async def find(
         return ExecutionIds(ids=())
 
 
-@get("/executions/last", opt=READ, tags=TAGS, summary="The execution that started last", responses=error_responses(404))
+@route(get, READ, "executions", "/executions/last", "The execution that started last", 404)
 async def last(services: ServicesParam) -> LastExecution:
     return LastExecution(execution_id=await services.listing.last())
 
 
-@get(
-    "/executions/{execution_id:str}/head",
-    opt=READ,
-    tags=TAGS,
-    summary="The summary of an execution, as in the list",
-    responses=error_responses(404),
-)
+@read_execution("/head", "The summary of an execution, as in the list")
 async def head(services: ServicesParam, execution_id: ExecutionId) -> ExecutionSummary:
     return ExecutionSummary.from_head(await services.listing.head(checked_id(execution_id)))
 
 
-@get(
-    "/executions/{execution_id:str}/tree",
-    opt=READ,
-    tags=TAGS,
-    summary="An execution and its children",
-    responses=error_responses(404),
-)
+@read_execution("/tree", "An execution and its children")
 async def tree(services: ServicesParam, execution_id: ExecutionId) -> ExecutionTree:
     root = await services.listing.head(checked_id(execution_id))
     return await _TreeBuilder(services).build(ExecutionSummary.from_head(root), 0)
@@ -215,4 +207,85 @@ class _TreeBuilder:
         return ExecutionTree(execution=execution, children=tuple(children), left_out=left_out)
 
 
-ROUTES = [start, executions, find, last, head, tree]
+# Commands to an execution, on any server
+
+
+@dataclass
+class OptionalBody(Operation):
+    """A route whose body may be omitted."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.request_body, RequestBody):
+            self.request_body.required = False
+
+
+def _command(name: str, summary: str, *errors: int, **options: Any) -> HTTPRouteHandler:
+    path = f"{EXECUTION}/{name}"
+    return route(post, RUN, "commands", path, summary, 404, 409, *errors, status_code=200, **options)
+
+
+@_command("cancel", "Cancel an execution", operation_class=OptionalBody)
+async def cancel(
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[CancelRequest | None] = None
+) -> CommandResponse:
+    """Running calls have 10 s to stop. Child executions are cancelled, too."""
+    reason = data.reason if data is not None else ""
+    return await _send(services, execution_id, Cancel(reason=reason, by=caller.name))
+
+
+@_command("pause", "Pause an execution: start no further steps", operation_class=OptionalBody)
+async def pause(
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
+) -> CommandResponse:
+    del data
+    return await _send(services, execution_id, Pause(by=caller.name))
+
+
+@_command("resume", "Resume an execution that is paused or interrupted", operation_class=OptionalBody)
+async def resume(
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
+) -> CommandResponse:
+    del data
+    head = await services.listing.head(checked_id(execution_id))
+    if head.status == "running" and not head.owner_alive and services.resume_orphan is not None:
+        await services.resume_orphan(execution_id)
+        return CommandResponse(execution_id=execution_id, status=head.status)
+    return await _send(services, execution_id, Resume(by=caller.name))
+
+
+@_command("retry", "Retry the failed parts of a finished execution", 422, operation_class=OptionalBody)
+async def retry(
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[RetryRequest | None] = None
+) -> CommandResponse:
+    request = data or RetryRequest()
+    command = Retry(step=request.step, from_start=request.from_start, by=caller.name)
+    return await _send(services, execution_id, command)
+
+
+@_command("signal", "Send a signal that the execution waits for", 422)
+async def signal(
+    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[SignalRequest]
+) -> CommandResponse:
+    try:
+        clean_decoded(data.data)
+    except NotJSON as error:
+        raise Rejected("not-json", f"the signal's {error}") from error
+    command = Signal(name=data.name, data=data.data, by=caller.name)
+    return await _send(services, execution_id, command)
+
+
+async def _send(services: Services, execution_id: str, command: Command) -> CommandResponse:
+    """When this returns, the log contains the command."""
+    try:
+        await services.link.command(checked_id(execution_id), command)
+    except (NotFound, PlaybookError):
+        # A recorded start request that could not run has no playbook: report that it never began instead.
+        require_started(events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again")
+        raise
+    status = await services.store.status(execution_id)
+    if status is None:
+        raise NotFound(f"no execution {execution_id}")
+    return CommandResponse(execution_id=execution_id, status=status)
+
+
+ROUTES = [start, executions, find, last, head, tree, cancel, pause, resume, retry, signal]

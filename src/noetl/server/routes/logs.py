@@ -1,19 +1,26 @@
-"""The log of an execution: overview, events, raw facts, the state after any fact, the output, and reasons."""
+"""The log of an execution: overview, events, facts, state, output and reasons; its timeline; and live streams (SSE)."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
+from itertools import islice
 from typing import Annotated, Any, Final
 
 import msgspec
 from litestar import Response, get
-from litestar.openapi.datastructures import ResponseSpec
-from litestar.params import QueryParameter
+from litestar.params import HeaderParameter, PathParameter, QueryParameter
+from litestar.types import ASGIApp
 
-from noetl.api.executions import EventsPage, LogEntry, LogPage
+from noetl.api.analysis import FactsPage
+from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPage
+from noetl.control.live_execution import turn
+from noetl.engine import Event
 from noetl.errors import NotFound
 from noetl.server.errors import ApiError
-from noetl.server.log_readers import OutputLoader, checked_id, load_show_document, locate_output, read_runs
+from noetl.server.log_readers import SLICE_FACTS, OutputLoader, checked_id, load_show_document, locate_output, read_runs
 from noetl.server.params import (
+    EXECUTION,
     PAGE,
     READ,
     SEQ_MAX,
@@ -23,40 +30,39 @@ from noetl.server.params import (
     ExecutionId,
     Limit,
     ServicesParam,
-    error_responses,
+    read_execution,
+    response,
+    route,
 )
+from noetl.server.subscriptions import SubscriberResponse
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
 from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
+from noetl.views.timeline import (
+    ExecutionMoment,
+    FactDocument,
+    FactLine,
+    TimelineDocument,
+    fact_document,
+    fact_line,
+    name_of,
+)
 from noetl.views.why import Why, why
 
 LOG_PAGE: Final = 1_000
 LOG_PAGE_MAX: Final = 10_000
-TAGS: Final = ["executions"]
 
 StepParam = Annotated[
     str | None, QueryParameter(name="step", description="a step, a block or a run", max_length=TEXT_CHARS_MAX)
 ]
 
 
-@get(
-    "/executions/{execution_id:str}",
-    opt=READ,
-    tags=TAGS,
-    summary="An execution with its steps and its output",
-    responses=error_responses(404),
-)
+@read_execution("", "An execution with its steps and its output")
 async def show(context: ContextParam, execution_id: ExecutionId) -> ShowDocument:
     return await load_show_document(context.runs, context.services, checked_id(execution_id))
 
 
-@get(
-    "/executions/{execution_id:str}/events",
-    opt=READ,
-    tags=TAGS,
-    summary="The events of an execution, in pages",
-    responses=error_responses(404),
-)
+@read_execution("/events", "The events of an execution, in pages")
 async def events(
     context: ContextParam, execution_id: ExecutionId, after: AfterSeq = 0, limit: Limit = PAGE
 ) -> EventsPage:
@@ -71,15 +77,8 @@ async def events(
     return EventsPage(items=items, next=found[-1].seq if len(found) == limit else None)
 
 
-@get(
-    "/executions/{execution_id:str}/log",
-    opt=READ,
-    tags=TAGS,
-    summary="The raw log: facts, for programs that fold them",
-    responses={
-        200: ResponseSpec(dict[str, Any], generate_examples=False, description="Rows of facts"),
-        **error_responses(404),
-    },
+@read_execution(
+    "/log", "The raw log: facts, for programs that fold them", success={200: response(dict[str, Any], "Rows of facts")}
 )
 async def raw_log(
     services: ServicesParam,
@@ -96,13 +95,7 @@ async def raw_log(
     return Response(LogPage(items=entries, next=last if last < head.seq else None))
 
 
-@get(
-    "/executions/{execution_id:str}/state",
-    opt=READ,
-    tags=TAGS,
-    summary="The state after a fact: tokens, runs, values",
-    responses=error_responses(404),
-)
+@read_execution("/state", "The state after a fact: tokens, runs, values")
 async def state(
     context: ContextParam,
     execution_id: ExecutionId,
@@ -122,15 +115,8 @@ async def state(
         return state_document(runs)
 
 
-@get(
-    "/executions/{execution_id:str}/output",
-    opt=READ,
-    tags=TAGS,
-    summary="The full output of an execution or a step",
-    responses={
-        200: ResponseSpec(object, generate_examples=False, description="The data itself"),
-        **error_responses(404, 409, 422),
-    },
+@read_execution(
+    "/output", "The full output of an execution or a step", 409, 422, success={200: response(object, "The data itself")}
 )
 async def output(context: ContextParam, execution_id: ExecutionId, step: StepParam = None) -> Response[bytes]:
     """A failed execution gives 409 `execution-failed`, a running one 409 `not-over`."""
@@ -156,13 +142,7 @@ async def _locate_step_output(context: ContextParam, execution_id: str, step: st
         return await context.cpu_pool.run(given_by_step, execution_id, events_of(rows), step)
 
 
-@get(
-    "/executions/{execution_id:str}/why",
-    opt=READ,
-    tags=TAGS,
-    summary="Why a step ran, waited or did not run",
-    responses=error_responses(404, 422),
-)
+@read_execution("/why", "Why a step ran, waited or did not run", 422)
 async def reasons(
     context: ContextParam,
     execution_id: ExecutionId,
@@ -184,4 +164,159 @@ async def _check_exists(services: ServicesParam, execution_id: str) -> None:
         raise NotFound(f"no execution {execution_id}")
 
 
-ROUTES = [show, events, raw_log, state, output, reasons]
+# Live streams (SSE)
+
+
+STREAM: Final = "text/event-stream"
+_EVENTS: Final = {200: response(str, "`event: event`, `event: line`, `event: end`", STREAM)}
+_SUMMARIES: Final = {200: response(str, "`event: head`, for each execution that has changed", STREAM)}
+
+
+@route(get, READ, "streams", f"{EXECUTION}/stream", "Follow an execution", 404, success=_EVENTS)
+async def follow(
+    context: ContextParam,
+    execution_id: ExecutionId,
+    after: AfterSeq = 0,
+    last_event_id: Annotated[
+        str | None, HeaderParameter(name="Last-Event-ID", description="takes precedence over `after`", max_length=20)
+    ] = None,
+) -> ASGIApp:
+    """The events in the log after Last-Event-ID, then new ones as they happen, and `event: end` at the end.
+
+    The id of a message is the seq of its fact. When a fact appears as several messages, only the last one has
+    the id.
+    """
+    if await context.services.store.status(checked_id(execution_id)) is None:
+        raise NotFound(f"no execution {execution_id}")
+    last_seen = last_event_id if last_event_id is not None and last_event_id.isdecimal() else None
+    begin = after if last_seen is None else min(int(last_seen), SEQ_MAX)
+    return SubscriberResponse(lambda subscriber: context.streams.execution(subscriber, execution_id, begin))
+
+
+@route(get, READ, "streams", "/stream", "Follow all executions, as in the list", success=_SUMMARIES)
+async def follow_all(context: ContextParam) -> ASGIApp:
+    """Changes within half a second are combined. Earlier changes are in the list only."""
+    return SubscriberResponse(context.streams.heads)
+
+
+# Executions as the UI draws them
+
+
+SCANNED_MAX: Final = 20_000  # facts that one request searches
+OVERVIEWS_MAX: Final = 50
+
+_encode = msgspec.json.Encoder().encode
+
+
+@read_execution("/timeline", "The whole execution for one screen: steps, runs, arcs and counts along the log")
+async def timeline(context: ContextParam, execution_id: ExecutionId) -> TimelineDocument:
+    """Counts of long loops are sampled; they are exact wherever something begins or ends."""
+    return (await context.timelines.get(checked_id(execution_id))).document()
+
+
+@read_execution("/moment", "A fact, the ctx right after it, and the changes to ctx")
+async def moment(
+    context: ContextParam,
+    execution_id: ExecutionId,
+    at: Annotated[int, QueryParameter(description="the seq of the fact", ge=1, le=SEQ_MAX)],
+    have: Annotated[
+        int | None,
+        QueryParameter(
+            description="the `ctx_seq` of the ctx that the client has: it is not sent again", ge=0, le=SEQ_MAX
+        ),
+    ] = None,
+) -> ExecutionMoment:
+    return await context.timelines.moment(checked_id(execution_id), at, have)
+
+
+@read_execution("/facts", "The facts of an execution as lines, in pages")
+async def facts(
+    context: ContextParam,
+    execution_id: ExecutionId,
+    *,
+    after: AfterSeq = 0,
+    limit: Limit = PAGE,
+    kind: Annotated[
+        str | None, QueryParameter(description="names of facts, comma-separated", max_length=TEXT_CHARS_MAX)
+    ] = None,
+    step: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
+    text: Annotated[
+        str | None, QueryParameter(description="only facts that contain it", max_length=TEXT_CHARS_MAX)
+    ] = None,
+    bad: Annotated[bool, QueryParameter(description="only failures")] = False,
+) -> FactsPage:
+    """A page may be short or even empty and still have a `next`: one request searches 20,000 facts."""
+    steps_of = (await context.timelines.get(checked_id(execution_id))).steps_of
+    wanted = _FactFilter(kind=kind, step=step, text=text, bad=bad)
+    scanned = limit if wanted.is_empty else SCANNED_MAX
+    rows = await context.services.store.read(execution_id, after, after + scanned)
+    remaining, found, seq = islice(events_of(rows, after=after), scanned), list[FactLine](), after
+    while events := list(islice(remaining, SLICE_FACTS)):
+        with readable(execution_id):
+            for event in events:
+                match = wanted.match(event, steps_of)
+                if match is not None:
+                    found.append(match)
+                seq = event.seq
+                if len(found) == limit:
+                    return FactsPage(items=tuple(found), next=seq)
+        await turn()
+    return FactsPage(items=tuple(found), next=seq if seq - after >= scanned else None)
+
+
+class _FactFilter:
+    """Selects facts by kind, step, text and failure."""
+
+    def __init__(self, *, kind: str | None, step: str | None, text: str | None, bad: bool) -> None:
+        self._kinds = frozenset(kind.split(",")) if kind else None
+        self._step = step or None
+        self._text = text.lower() if text else None
+        self._bad = bad
+        self.is_empty = not (self._kinds or self._step or self._text or bad)
+
+    def match(self, event: Event, steps_of: Mapping[str, str]) -> FactLine | None:
+        """The line of a fact; None: the filter excludes it."""
+        if self._kinds is not None and name_of(event.fact) not in self._kinds:
+            return None
+        found = fact_line(event, steps_of)
+        matches = (not self._bad or found.bad) and self._step in (None, found.step)
+        return found if matches and self._contains_text(event, found) else None
+
+    def _contains_text(self, event: Event, found: FactLine) -> bool:
+        if self._text is None:
+            return True
+        return self._text in f"{found.about} {found.words}".lower() or (
+            self._text in _encode(event.fact).decode("utf-8", "replace").lower()
+        )
+
+
+@read_execution("/facts/{seq:int}", "One fact with all its fields")
+async def one_fact(
+    services: ServicesParam,
+    execution_id: ExecutionId,
+    seq: Annotated[int, PathParameter(description="its position in the log", ge=1, le=SEQ_MAX)],
+) -> FactDocument:
+    rows = await services.store.read(checked_id(execution_id), seq - 1, seq)
+    for event in events_of(rows, after=seq - 1):
+        return fact_document(event)
+    head = await services.listing.head(execution_id)
+    detail = f"the log of {execution_id} has the facts 1 to {head.seq}, and no fact {seq}"
+    raise ApiError(404, "no-such-fact", detail)
+
+
+@route(get, READ, "executions", "/executions/glances", "Who requested executions, and the status of their steps")
+async def glances(
+    context: ContextParam, ids: Annotated[str, QueryParameter(description="ids, comma-separated", max_length=4_000)]
+) -> ExecutionOverviews:
+    """At most 50. Ids that do not exist are left out."""
+    found = []
+    for execution_id in dict.fromkeys(ids.split(",")[:OVERVIEWS_MAX]):
+        with suppress(NotFound):
+            listing = context.services.listing
+            found.append(await context.timelines.overview(listing, checked_id(execution_id)))
+    return ExecutionOverviews(items=tuple(found))
+
+
+ROUTES = [
+    show, events, raw_log, state, output, reasons, follow, follow_all, timeline, moment, facts, one_fact, glances,
+]  # fmt: skip

@@ -6,7 +6,6 @@ import difflib
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response, get, post
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import PathParameter, QueryParameter
 from msgspec import UNSET
 
@@ -34,28 +33,30 @@ from noetl.server.params import (
     ServicesParam,
     VersionParam,
     clean_text,
-    error_responses,
+    response,
+    route,
 )
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, TextOperation, check_text, read_text, registered_text
 from noetl.views.documents import problem_document
 from noetl.views.log import instant
 
 DIFF_LINES_MAX: Final = 20_000  # of each of the two texts
-TAGS: Final = ["playbooks"]
+_REGISTERED: Final = {
+    200: response(RegisterResponse, "It was registered before"),
+    201: response(RegisterResponse, "It is a new version"),
+}
 
 
-@post(
+@route(
+    post,
+    WRITE,
+    "playbooks",
     "/playbooks",
-    opt=WRITE,
-    tags=TAGS,
-    summary="Register a playbook",
+    "Register a playbook",
+    422,
     operation_class=TextOperation,
     request_max_body_size=PLAYBOOK_BODY_MAX,
-    responses={
-        200: ResponseSpec(RegisterResponse, generate_examples=False, description="It was registered before"),
-        201: ResponseSpec(RegisterResponse, generate_examples=False, description="It is a new version"),
-        **error_responses(422),
-    },
+    success=_REGISTERED,
 )
 async def register(request: Request[Any, Any, Any], context: ContextParam) -> Response[RegisterResponse]:
     """The same text is the same version. A text with errors is rejected; the response lists all problems."""
@@ -89,7 +90,7 @@ async def _versions(services: ServicesParam, path: str) -> list[PlaybookVersion]
         return []
 
 
-@get("/playbooks", opt=READ, tags=TAGS, summary="List playbooks, by path", responses=error_responses())
+@route(get, READ, "playbooks", "/playbooks", "List playbooks, by path")
 async def playbooks(
     services: ServicesParam,
     after: Annotated[str, QueryParameter(description="only after this path", max_length=TEXT_CHARS_MAX)] = "",
@@ -101,7 +102,7 @@ async def playbooks(
     return PlaybookVersionsPage(items=tuple(map(PlaybookVersionItem.from_version, found)), next=more)
 
 
-@get("/playbooks/one", opt=READ, tags=TAGS, summary="One version with its text", responses=error_responses(404))
+@route(get, READ, "playbooks", "/playbooks/one", "One version with its text", 404)
 async def playbook(services: ServicesParam, path: PlaybookPath, version: VersionParam = None) -> PlaybookDetails:
     for each in await services.catalog.versions(clean_text(path, "path")):
         if each.current if version is None else each.version == version:
@@ -110,13 +111,13 @@ async def playbook(services: ServicesParam, path: PlaybookPath, version: Version
     raise NotFound(f'"{path}" has no version {version}')
 
 
-@get("/playbooks/versions", opt=READ, tags=TAGS, summary="All versions, newest first", responses=error_responses(404))
+@route(get, READ, "playbooks", "/playbooks/versions", "All versions, newest first", 404)
 async def versions(services: ServicesParam, path: PlaybookPath) -> PlaybookVersionsPage:
     found = await services.catalog.versions(clean_text(path, "path"))
     return PlaybookVersionsPage(items=tuple(map(PlaybookVersionItem.from_version, found)))
 
 
-@get("/playbooks/diff", opt=READ, tags=TAGS, summary="Compare two versions", responses=error_responses(404, 422))
+@route(get, READ, "playbooks", "/playbooks/diff", "Compare two versions", 404, 422)
 async def diff(
     context: ContextParam,
     path: PlaybookPath,
@@ -138,20 +139,21 @@ def _unified_diff(before: list[str], after: list[str], name_before: str, name_af
     return "".join(line if line.endswith("\n") else f"{line}\n\\ no line break at the end\n" for line in lines)
 
 
-@post(
+@route(
+    post,
+    WRITE,
+    "playbooks",
     "/playbooks/archive",
-    opt=WRITE,
-    tags=TAGS,
-    summary="Archive a path: no new executions start from it",
+    "Archive a path: no new executions start from it",
+    404,
     status_code=204,
-    responses=error_responses(404),
 )
 async def archive(services: ServicesParam, path: PlaybookPath) -> None:
     """Running executions continue. Registering a text under the path makes it active again."""
     await services.catalog.archive(clean_text(path, "path"))
 
 
-@get("/texts/{digest:str}", opt=READ, tags=TAGS, summary="A text by its digest", responses=error_responses(404))
+@route(get, READ, "playbooks", "/texts/{digest:str}", "A text by its digest", 404)
 async def text(
     services: ServicesParam, digest: Annotated[str, PathParameter(description="sha256 of the text, in hex")]
 ) -> PlaybookTextResponse:

@@ -10,7 +10,6 @@ from typing import Annotated, Final
 
 import structlog
 from litestar import get
-from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import HeaderParameter, PathParameter
 from litestar.types import ASGIApp, HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
 
@@ -18,10 +17,9 @@ from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.output import JSON
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
-from noetl.server.params import READ, ContextParam, ExecutionId, error_responses
+from noetl.server.params import READ, ContextParam, ExecutionId, response, route
 from noetl.views.documents import content_type
 
-TAGS: Final = ["results"]
 log = structlog.get_logger(__name__)
 BYTES: Final = "application/octet-stream"
 
@@ -33,19 +31,13 @@ _DISPLAYABLE: Final = frozenset({
     "application/json", "text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp",
 })  # fmt: skip
 _SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
+_RESULT: Final = {
+    200: response(bytes, "The whole result", "*/*"),
+    206: response(bytes, "A part of the result", "*/*"),
+}
 
 
-@get(
-    "/results/{execution_id:str}/{digest:str}",
-    opt=READ,
-    tags=TAGS,
-    summary="A stored result",
-    responses={
-        200: ResponseSpec(bytes, generate_examples=False, description="The whole result", media_type="*/*"),
-        206: ResponseSpec(bytes, generate_examples=False, description="A part of the result", media_type="*/*"),
-        **error_responses(404, 416),
-    },
-)
+@route(get, READ, "results", "/results/{execution_id:str}/{digest:str}", "A stored result", 404, 416, success=_RESULT)
 async def result(
     context: ContextParam,
     execution_id: ExecutionId,
