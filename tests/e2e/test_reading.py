@@ -115,7 +115,7 @@ def test_a_step_of_an_execution_is_explained_and_a_file_still_is(mixed: str) -> 
     assert call("explain", "0199b3c2-0000", "never", db=mixed) == (
         0,
         '"never" did not run: no token reached it\n'
-        "arc 2 of start when ctx.n > 100: its guard did not hold, after start#1\n"
+        "after start#1, arc 2 of start when ctx.n > 100: its guard was false\n"
         "  ctx.n = 2\n",
         "",
     )
@@ -123,7 +123,7 @@ def test_a_step_of_an_execution_is_explained_and_a_file_still_is(mixed: str) -> 
     assert (code, out, err) == (
         2,
         "",
-        "noetl: name a step: its steps are start, each, gate, ask, flaky, never\n",
+        "noetl: name the step to explain; its steps are start, each, gate, ask, flaky, never\n",
     )
     assert call("explain", "last", "ask", "--graph", "dot", db=mixed)[0] == 2
     assert call("explain", str(HELLO))[1].startswith("hello  examples/hello")

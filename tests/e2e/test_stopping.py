@@ -113,7 +113,7 @@ def test_what_has_ended_is_shown_by_resume_and_keeps_its_exit_code(workspace: Wo
     _, document = workspace.json("run", file)
     done = workspace.call("resume", "last", "--format", "json")
     assert (done.returncode, json.loads(done.stdout), done.stderr) == (
-        0, document, "noetl: it has ended already: ok\n",
+        0, document, "noetl: the execution has already ended: ok\n",
     )  # fmt: skip
 
 

@@ -63,7 +63,7 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
             message = f'retry of "{each.source.name}" has no attempts: the default is {RETRY_ATTEMPTS} calls in all'
             report.add("retry-without-attempts", at, message, fix=f"attempts: {RETRY_ATTEMPTS}")
         if rule.source.delay is None:
-            message = f'retry of "{each.source.name}" has no delay: it calls again immediately'
+            message = f'retry of "{each.source.name}" has no delay, so the call is repeated immediately'
             report.add("retry-without-delay", at, message, fix="delay: 1.0")
 
 
@@ -101,7 +101,7 @@ def _failure(step: CompiledStep, working: frozenset[str], report: ProblemReport)
     """Steps with side effects and arcs. The failure of a last step fails the execution anyway."""
     works = any(task.kind in working for task in step.source.tasks)
     if works and step.arcs and step.source.whole and not any(arc.takes_failure for arc in step.arcs):
-        message = f'no arc handles a failure of "{step.source.name}": it fails the execution'
+        message = f'no arc handles a failure of "{step.source.name}", so its failure ends the execution in error'
         fix = "- step: …\n  when: \"{{ event.name == 'step.failed' }}\""
         report.add("failure-without-arc", (*step.source.at, "next"), message, key=True, fix=fix)
 

@@ -42,7 +42,7 @@ def _entry(playbook: Playbook, report: ProblemReport) -> None:
         at: Path = ("executor", "spec", "entry_step")
         report.add("no-start", at, f'entry_step "{playbook.entry}" is not a step{hint}', fix=near)
         return
-    message = f"no step is named {ENTRY_STEP}, and executor.spec.entry_step does not name another"
+    message = f'there is no step "{ENTRY_STEP}", and executor.spec.entry_step names no other entry step'
     report.add("no-start", ("workflow",), message, key=True, fix=f"executor: {{spec: {{entry_step: {names[0]}}}}}")
 
 

@@ -22,7 +22,7 @@ _MISSING = {
     "unset-ctx": "nothing sets",
     "unset-step": "nothing in this step sets",
     "unset-iter": "nothing in this loop sets",
-    "unbound-input": "input does not bind",
+    "unbound-input": "input does not declare",
 }
 
 

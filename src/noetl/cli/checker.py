@@ -19,7 +19,9 @@ from noetl.tool import Tools
 from noetl.views.styled_text import Styled
 
 VERDICTS: Final = {
-    "sound": Styled("sound: with guards free, every token has a way to its end", "good"),
+    "sound": Styled(
+        "sound: every token can reach an end, assuming that each guard can be true and can be false", "good"
+    ),
     "unsound": Styled("not sound: a token can be caught in a cycle", "error"),
     "not-provable": Styled("soundness not provable: the target of an arc is a template", "warning"),
     None: Styled("soundness not checked, because of the errors", "faint"),

@@ -118,7 +118,7 @@ def continue_execution(
                 session.detach()
             execution = await find(reporter, session, name)
             if show_if_ended and not (info := await execution.info()).live:
-                reporter.warn(f"it has ended already: {info.status}")
+                reporter.warn(f"the execution has already ended: {info.status}")
                 return conclude(reporter, await execution.show(), session.hint)
 
             async def begin() -> Execution:
@@ -220,7 +220,7 @@ async def _detached(reporter: Reporter, execution: Execution) -> int:
     if not reporter.json:
         reporter.screen.line(id)
         hint = execution.session.hint
-        reporter.warn(f"it runs on the server; follow it with: noetl events {short(id)}{hint} --follow")
+        reporter.warn(f"the execution runs on the server; follow it with: noetl events {short(id)}{hint} --follow")
     return OK
 
 
@@ -242,10 +242,10 @@ async def _interrupted(reporter: Reporter, session: Session, id: str | None) -> 
         reporter.document(shown)
         live = shown.status == "running"
     if live:
-        advice = f"see noetl show {name}; noetl cancel {name} ends it"
-        reporter.warn(f"stopped following; the execution continues on the server: {advice}")
+        advice = f"see it with: noetl show {name}; end it with: noetl cancel {name}"
+        reporter.warn(f"stopped following; the execution continues on the server; {advice}")
     else:
-        reporter.warn(f"it has just ended: noetl show {name}")
+        reporter.warn(f"the execution has just ended; see: noetl show {name}")
     return INTERRUPTED
 
 

@@ -266,9 +266,11 @@ TASK_POLICY = RecordShape(
     },
     wrong_types={
         "a list": RetiredKey(
-            "bad-policy", "spec.policy is a mapping with a list `rules`, not a list", "policy: {rules: […]}"
+            "bad-policy", "spec.policy must be a mapping with a list `rules`, not a list", "policy: {rules: […]}"
         ),
-        "text": RetiredKey("bad-policy", "spec.policy is a mapping with a list `rules`", "policy: {rules: […]}"),
+        "text": RetiredKey(
+            "bad-policy", "spec.policy must be a mapping with a list `rules`, not text", "policy: {rules: […]}"
+        ),
     },
 )
 
@@ -490,7 +492,9 @@ def _arcs() -> RecordShape:
         },
         wrong_types={
             "a list": _old('a list under "next"', "next: {spec: {mode: …}, arcs: […]}"),
-            "text": RetiredKey("bad-next", "next is a mapping with a list `arcs`", "next: {arcs: [{step: …}]}"),
+            "text": RetiredKey(
+                "bad-next", "next must be a mapping with a list `arcs`, not text", "next: {arcs: [{step: …}]}"
+            ),
         },
     )
 

@@ -253,7 +253,11 @@ class _Composer:
             self.anchors[anchor] = None
         tag: str | None = getattr(event, "tag", None)
         if tag is not None:
-            self._report("yaml-tag", event, f'the tag "{self._tag(event)}" is not allowed')
+            self._report(
+                "yaml-tag",
+                event,
+                f'the tag "{self._tag(event)}" is not supported; remove it, or use quotes to make the value text',
+            )
         if isinstance(event, yaml.ScalarEvent):
             made: tuple[Tree, _Extent] = (self._scalar(event), _SCALAR_EXTENT)
         elif isinstance(event, yaml.SequenceStartEvent):

@@ -43,7 +43,7 @@ class Contexts(NamedTuple):
     def unknown(self, name: str) -> str:
         """The message for a name that is none of them."""
         names = ", ".join((LOCAL, *self.known))
-        return f'there is no context "{name}"; known contexts: {names}; noetl context set NAME URL adds one'
+        return f'there is no context "{name}"; known contexts: {names}; add one with: noetl context set NAME URL'
 
 
 def is_context_name(text: str) -> bool:

@@ -365,7 +365,7 @@ def _branches(part: ExplainedPart) -> Iterator[TreeBranch]:
         yield _fact("writes", ", ".join(part.writes))
     if len(part.arcs) > 1:
         forks = part.mode == "inclusive"
-        yield _fact("next", "every arc that holds (fork)" if forks else "the first arc that holds")
+        yield _fact("next", "every arc whose guard is true (fork)" if forks else "the first arc whose guard is true")
     for arc in part.arcs:
         yield _arc(arc)
     if part.ends:

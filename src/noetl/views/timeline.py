@@ -84,7 +84,7 @@ class ArcLine(Struct, frozen=True, kw_only=True):
     step: str
     place: int
     to: str | None  # its last target; None: it has never fired
-    changes: tuple[Sample, ...]  # seq, how often it has fired, how often its guard did not hold
+    changes: tuple[Sample, ...]  # seq, how often it has fired, how often its guard was false
 
 
 class WaitingToken(Struct, frozen=True, kw_only=True):

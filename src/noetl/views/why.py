@@ -148,7 +148,7 @@ def arc_checks(program: Program, state: State, fact: NextEvaluated, at: datetime
 
 def _skip_reason(run: Run, fact: NextEvaluated, *, takes_failure: bool) -> str:
     if run.event == "step.failed" and not takes_failure:
-        return "it takes success only, and the step failed"
+        return "the step failed, and the arc applies to successes only"
     if fact.error is not None:
         return "routing could not be evaluated"
     return "an earlier arc was taken"
@@ -452,9 +452,9 @@ class _Reader:
 
 def _verdict(arc: ArcCheck, target: str | None, *, broken: bool) -> str:
     if arc.held is None:
-        return f"it was not evaluated: {arc.why}"
+        return f"not evaluated, because {arc.why}"
     if not arc.held:
-        return "its guard did not hold"
+        return "its guard was false"
     return "routing could not be evaluated" if broken else f'it led to "{target or model.END}"'
 
 

@@ -41,7 +41,7 @@ def _head(why: Why) -> str:
         left_out = "" if why.ran == len(why.runs) else f"; these are the last {len(why.runs)}"
         return f'"{why.step}" ran {count(why.ran, "time")}{left_out}'
     if why.tokens:
-        return f'"{why.step}" did not run: {count(len(why.tokens), "token")} arrived, but none made a run'
+        return f'"{why.step}" did not run: {count(len(why.tokens), "token")} arrived, but none started a run'
     return f'"{why.step}" did not run: {why.unreached or "no token reached it"}'
 
 
@@ -84,9 +84,9 @@ def _because(error: Failure | None) -> str:
 
 def _source(source: WhySource) -> Iterator[str]:
     if source.run is None:
-        yield f"by token {source.token}, which the request made"
+        yield f"started by token {source.token}, which the request created"
         return
-    yield f"by token {source.token}, which {source.run} made"
+    yield f"started by token {source.token}, which {source.run} created"
     if source.arc is not None:
         yield from _indented((_arc(source.arc), *_indented(_seen(source.arc.seen))))
 
@@ -96,7 +96,7 @@ def _arc(arc: ArcCheck) -> str:
     text += "" if arc.when is None else f" when {arc.when}"
     if arc.held is None:
         return f"{text}: not evaluated{f', because {arc.why}' if arc.why else ''}"
-    return f"{text}: {'held' if arc.held else 'did not hold'}"
+    return f"{text}: {'no guard' if arc.when is None else _answer(arc.held)}"
 
 
 def _seen(seen: Iterable[SeenValue], before: str = "") -> Iterator[str]:
@@ -116,7 +116,7 @@ def _admission(guards: tuple[GuardCheck, ...]) -> Iterator[str]:
 def _answer(held: bool | None) -> str:
     if held is None:
         return "not evaluated"
-    return "holds" if held else "does not hold"
+    return "true" if held else "false"
 
 
 def _call(call: CallWhy) -> str:
@@ -129,7 +129,7 @@ def _call(call: CallWhy) -> str:
 
 def _token(token: TokenWhy) -> Iterator[str]:
     first, *more = _source(token.source)
-    yield first.removeprefix("by ")
+    yield first.removeprefix("started by ")
     yield from more
     yield from _indented(_why_it_waits(token))
 
@@ -143,12 +143,13 @@ def _why_it_waits(token: TokenWhy) -> Iterator[str]:
         yield from _indented(token.held_by)
     yield from _admission(token.admission)
     if not token.join and token.admission and not any(each.held for each in token.admission):
-        yield "no rule holds, so it waits"
+        yield "no rule is true, so the token waits"
 
 
 def _way(way: TokenRoute) -> Iterator[str]:
-    text = f"arc {way.arc.place} of {way.step}"
+    text = f"after {way.run}, " if way.run else ""
+    text += f"arc {way.arc.place} of {way.step}"
     text += "" if way.arc.when is None else f" when {way.arc.when}"
-    yield f"{text}: {way.why}{f', after {way.run}' if way.run else ''}"
+    yield f"{text}: {way.why}"
     if way.arc.held is not None:
         yield from _indented(_seen(way.arc.seen))

@@ -29,7 +29,7 @@ def test_a_clean_playbook_is_sound_in_words(file: Path, capsys: pytest.CaptureFi
     file.write_text(CLEAN)
     assert run_check(["t.yaml"], "auto", "canonical", strict=False) == 0
     assert capsys.readouterr() == (
-        "t.yaml: no problems; sound: with guards free, every token has a way to its end\n",
+        "t.yaml: no problems; sound: every token can reach an end, assuming that each guard can be true and can be false\n",
         "",
     )
 
@@ -116,8 +116,8 @@ def test_of_a_folder_all_playbooks_are_checked_and_the_rest_is_named(
     assert run_check(["folder"], "plain", "canonical", strict=False) == 0
     told = capsys.readouterr()
     assert [line for line in told.out.splitlines() if "sound" in line] == [
-        "folder/b.yaml: no problems; sound: with guards free, every token has a way to its end",
-        "folder/sub/a.yml: 1 warning; sound: with guards free, every token has a way to its end",
+        "folder/b.yaml: no problems; sound: every token can reach an end, assuming that each guard can be true and can be false",
+        "folder/sub/a.yml: 1 warning; sound: every token can reach an end, assuming that each guard can be true and can be false",
     ]
     assert told.err == "noetl: folder/compose.yaml: skipped: this is not a playbook\n"
 

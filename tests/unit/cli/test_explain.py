@@ -59,7 +59,7 @@ Credentials
 Steps
 ● start  Forks
 ├─ reads  workload.many
-├─ next   every arc that holds (fork)
+├─ next   every arc whose guard is true (fork)
 ├→ ask
 └→ meet  when workload.many
 
@@ -76,7 +76,7 @@ Steps
 ├─ set    ctx.failed
 ├─ reads  workload.many, workload.url
 ├─ writes ctx.again, ctx.failed
-├─ next   the first arc that holds
+├─ next   the first arc whose guard is true
 ├→ meet
 └→ ask  on failure  when event.name == 'step.failed'  sets ctx.again  ↺ leads back
 

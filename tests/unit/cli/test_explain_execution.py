@@ -22,19 +22,19 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
         (
             "gate",
             [
-                '"gate" did not run: 1 token arrived, but none made a run',
-                "token start#1>1, which start#1 made",
-                "  arc 1 to gate: held",
-                "  admission: admit when ctx.open: does not hold",
+                '"gate" did not run: 1 token arrived, but none started a run',
+                "token start#1>1, which start#1 created",
+                "  arc 1 to gate: no guard",
+                "  admission: admit when ctx.open: false",
                 "    ctx.open is undefined",
-                "  no rule holds, so it waits",
+                "  no rule is true, so the token waits",
             ],
         ),
         (
             "never",
             [
                 '"never" did not run: no token reached it',
-                "arc 2 of start when ctx.n > 100: its guard did not hold, after start#1",
+                "after start#1, arc 2 of start when ctx.n > 100: its guard was false",
                 "  ctx.n = 2",
             ],
         ),
@@ -57,9 +57,11 @@ def test_json_is_the_same_as_data(mixed: str, capsys: pytest.CaptureFixture[str]
     )
 
 
-@pytest.mark.parametrize(("step", "said"), [(None, "name a step"), ("gat", 'the playbook has no step "gat"')])
+@pytest.mark.parametrize(
+    ("step", "said"), [(None, "name the step to explain"), ("gat", 'the playbook has no step "gat"')]
+)
 def test_a_step_must_be_one_of_the_playbook(
     mixed: str, step: str | None, said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run_explain_execution(ENDED, step, mixed, "plain") == 2
-    assert re.search(f"{said}: its steps are start, each, gate, ask, flaky, never", capsys.readouterr().err)
+    assert re.search(f"{said}; its steps are start, each, gate, ask, flaky, never", capsys.readouterr().err)

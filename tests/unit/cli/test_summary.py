@@ -48,7 +48,7 @@ def test_steps_are_a_table_with_iterations_retries_and_what_they_wait_for() -> N
         "  b#1>0  waiting                                   is not admitted",
         "",
         f"ok in 1.50 s  {ID}",
-        "noetl show 01a1df73-f57c-7914 lists what failed",
+        "what failed: noetl show 01a1df73-f57c-7914",
     ]
 
 
@@ -84,7 +84,7 @@ def test_an_error_says_where_with_the_lines_of_its_traceback() -> None:
         "  really",
         "  line 1, in main",
         "      raise ValueError",
-        "noetl explain 01a1df73-f57c-7914 a explains why; noetl retry 01a1df73-f57c-7914 retries what failed",
+        "why it failed: noetl explain 01a1df73-f57c-7914 a; retry what failed: noetl retry 01a1df73-f57c-7914",
     ]
 
 
@@ -117,13 +117,13 @@ def test_every_command_that_is_named_goes_to_the_server_that_was_asked() -> None
     assert f"… 960 more: noetl show {name}" in [line.strip() for line in summarized(*there, steps=steps)]
     assert summarized(*there, output=output(list(range(100))))[-1] == f"  … 80 more lines, see noetl output {name}"
     assert summarized(*there, status="paused")[-1] == f"continue with: noetl resume {name}"
-    assert summarized(*there, status="running")[-1] == f"noetl show {name} shows more"
+    assert summarized(*there, status="running")[-1] == f"more: noetl show {name}"
     last = summarized(*there, status="error", error=error, steps=[STEP])[-1]
-    why = "noetl explain 01a1df73-f57c-7914 a --server up explains why"
-    assert last == f"{why}; noetl retry {name} retries what failed"
+    why = "why it failed: noetl explain 01a1df73-f57c-7914 a --server up"
+    assert last == f"{why}; retry what failed: noetl retry {name}"
     limit = {"kind": "limit", "message": "too many"}  # of no step
     last = summarized(*there, status="error", error=limit, steps=[STEP])[-1]
-    assert last == f"noetl show {name} shows more; noetl retry {name} retries what failed"
+    assert last == f"more: noetl show {name}; retry what failed: noetl retry {name}"
 
 
 def test_without_steps_there_is_no_table_of_them() -> None:

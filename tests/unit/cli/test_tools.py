@@ -30,7 +30,7 @@ def test_one_kind_is_told_with_fields_knobs_notes_and_an_example(capsys: pytest.
     assert text.startswith("shell\n\nRuns a program. An exit code other than 0 is an error.\n\n`output.data` is")
     assert "\nFields\n  argv  a list of texts or a template\n      program and arguments;" in text
     assert "  parse  one of `json`, `text` or a template, `text` by default\n" in text
-    assert "\nKnobs under `spec`\n  memory_mb  a whole number of at least 1 or a template\n" in text
+    assert "\nOptions under `spec`\n  memory_mb  a whole number of at least 1 or a template\n" in text
     assert "  - Exactly one of `argv` and `sh` is required.\n" in text
     assert text.endswith('\nExample\n  kind: shell\n  argv: [sort, -n]\n  stdin: "10\\n9\\n"\n')
 

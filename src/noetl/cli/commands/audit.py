@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @app.command()
 def replay(id: Id, *, format: Format = "auto", db: Db = None, server: Server = None) -> None:
-    """Fold the log of an execution again, and compare the result with the stored head and snapshot.
+    """Compute the state of an execution again from its log, and compare it with the stored state.
+
+    The stored state is the latest state (`head`) and, if there is one, a `snapshot`.
 
     Exits with 1 when there are differences.
 

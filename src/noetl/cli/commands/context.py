@@ -84,7 +84,7 @@ def set_context(
         if (token or token_file) and not is_private(stored.url):
             text = f"{stored.url}: the connection is not encrypted, so others can read the token: use https"
             reporter.errors.line(Styled(text, "warning"))
-        hint = "" if contexts.current == name else f"; noetl context use {name} sends commands there"
+        hint = "" if contexts.current == name else f"; to send commands there: noetl context use {name}"
         line = f"{name}: {stored.url} is stored{hint}"
         return reporter.show(_document(name, stored, contexts.current), [[line]])
 

@@ -108,7 +108,7 @@ DATA_CHARS = 120
 _STYLES: dict[str, Style] = {"error": "error", "skipped": "faint", "paused": "warning"}
 _NOTHING: tuple[JSON, ...] = (None, "", (), [], {})
 _AWAITED = ("name", "at", "block", "path")  # what a parked frame waits for, by its kind
-_HELD = {True: "held", False: "did not hold"}
+_HELD = {True: "true", False: "false"}
 # Fields that the line shows elsewhere, or that mean nothing to a person.
 _SHOWN_ELSEWHERE = frozenset(
     {

@@ -35,7 +35,10 @@ class ExplainOptions(NamedTuple):
 
 @app.command()
 def explain(
-    file: Annotated[str, typer.Argument(metavar="FILE|ID", help="A playbook, `-` is standard input; or an execution.")],
+    file: Annotated[
+        str,
+        typer.Argument(metavar="FILE|ID", help="A playbook file, `-` for standard input, or the id of an execution."),
+    ],
     step: Annotated[
         str | None,
         typer.Argument(metavar="[STEP]", help="With an execution: why this step ran, waited or did not run."),
@@ -170,8 +173,8 @@ async def _explain_step(reporter: Reporter, execution: Execution, step: str | No
     playbooks = Playbooks(execution.session.catalog, installed_kinds())
     program = await playbooks.by_digest(log.info.digest)
     if step is None or (step not in program.steps and step not in program.blocks):
-        problem = "name a step" if step is None else f'the playbook has no step "{step}"'
-        raise UsageError(f"{problem}: its steps are {', '.join((*program.steps, *program.blocks))}")
+        problem = "name the step to explain" if step is None else f'the playbook has no step "{step}"'
+        raise UsageError(f"{problem}; its steps are {', '.join((*program.steps, *program.blocks))}")
     with readable(log.id):
         found = why(program, log.id, log.events(), step)
     lines = (

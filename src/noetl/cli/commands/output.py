@@ -30,7 +30,7 @@ def output(
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Print the data that an execution, or one of its steps, returned: whole, as JSON.
+    """Print the complete data that an execution or one of its steps returned, as JSON.
 
     Exits with 1 when it ended in an error or has no output, with 3 when a stored result is lost or damaged.
 

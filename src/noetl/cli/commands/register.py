@@ -32,7 +32,9 @@ def register(
     db: Db = None,
     server: Server = None,
 ) -> None:
-    """Register playbooks: a new text of a path is its next version, the same text is the same version.
+    """Register playbooks under their paths: a changed text becomes the next version.
+
+    Registering the same text again creates no new version.
 
     All playbooks are checked first; when one has errors nothing is registered, and the exit code is 2.
     Folders are searched for `*.yaml` and `*.yml` files that are playbooks, including subfolders.

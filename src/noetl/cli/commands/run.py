@@ -16,8 +16,8 @@ def run(
         str,
         typer.Argument(
             metavar="FILE|PATH",
-            help="A playbook, `-` is standard input; or, if there is no such file, the path of a registered"
-            " playbook, also as `PATH@VERSION`.",
+            help="A playbook file, or `-` for standard input. If there is no such file: the path of a registered"
+            " playbook, as `PATH` or `PATH@VERSION`.",
         ),
     ],
     *,

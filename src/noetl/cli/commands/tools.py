@@ -25,7 +25,7 @@ def tools(
     *,
     format: Format = "auto",
 ) -> None:
-    """List the installed kinds of tools; or describe one: fields, knobs, output, an example.
+    """List the installed kinds of tools; or describe one: fields, options, output, an example.
 
     JSON is an array of `{kind, doc}`, or one `{kind, doc, fields, knobs, notes, example}`.
 
@@ -80,7 +80,7 @@ def _print_kind(kind: KindDocument, screen: Screen) -> None:
     for paragraph in kind.doc.split("\n\n"):
         screen.line()
         screen.lines(folded([Styled(paragraph)], screen.columns))
-    for title, fields in (("Fields", kind.fields), ("Knobs under `spec`", kind.knobs)):
+    for title, fields in (("Fields", kind.fields), ("Options under `spec`", kind.knobs)):
         if fields:
             _print_title(screen, title)
             screen.lines(_field_lines(fields, screen.columns))

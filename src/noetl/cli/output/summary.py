@@ -126,16 +126,16 @@ def _advice(document: ShowDocument, name: str, hint: str) -> str | None:
             return NEVER_BEGAN
         case "error":
             step = document.error.step if document.error is not None else None
-            why = f"noetl show {name} shows more"
+            why = f"more: noetl show {name}"
             if step is not None:
-                why = f"noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint} explains why"
-            return f"{why}; noetl retry {name} retries what failed"
+                why = f"why it failed: noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint}"
+            return f"{why}; retry what failed: noetl retry {name}"
         case "paused":
             return f"continue with: noetl resume {name}"
         case "running":
-            return f"noetl show {name} shows more"
+            return f"more: noetl show {name}"
         case "ok" if any(step.iterations is not None and step.iterations.failed for step in document.steps):
-            return f"noetl show {name} lists what failed"
+            return f"what failed: noetl show {name}"
     return None
 
 

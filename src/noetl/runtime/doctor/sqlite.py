@@ -164,7 +164,7 @@ def check_processes(connection: apsw.Connection, path: Path) -> Diagnosis:
     there = count(len(rows), "open execution")
     running = f"{len(alive)} running NoETL process{'' if len(alive) == 1 else 'es'}"
     if left:
-        cure = "noetl list shows them; noetl resume ID continues one, noetl cancel ID ends it"
+        cure = "list them: noetl list; continue one: noetl resume ID; end one: noetl cancel ID"
         return Diagnosis("sqlite-executions", "info", f"{left} of {there} without a live owner; {running}", cure)
     return Diagnosis("sqlite-executions", "ok", f"{there}; {running}")
 

@@ -27,7 +27,7 @@ def test_an_arc_that_carries_both_ends_says_so_and_a_dead_one_too() -> None:
             - {step: start}
         """
     )[-4:] == [
-        "├─ next   the first arc that holds",
+        "├─ next   the first arc whose guard is true",
         "├→ end  also on failure  when event.name in ['step.done', 'step.failed']",
         "├→ end",
         "└→ start  ↺ leads back  never fires",

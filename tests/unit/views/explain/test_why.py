@@ -122,12 +122,14 @@ def test_the_arcs_that_were_asked_say_whether_they_held_and_what_they_read() -> 
 
 def test_a_step_that_no_token_reached_has_a_reason_for_each_arc() -> None:
     player = played(ORDER, 'report start#1 ok {"n": 2}')
-    assert reasons(player, "many") == [("start", 0, "its guard did not hold")]
-    assert reasons(player, "none") == [("start", 2, "it was not evaluated: an earlier arc was taken")]
+    assert reasons(player, "many") == [("start", 0, "its guard was false")]
+    assert reasons(player, "none") == [("start", 2, "not evaluated, because an earlier arc was taken")]
     assert reasons(player, "last") == [("none", 0, '"none" did not run')]
     assert reasons(played(ORDER), "many") == [("start", 0, '"start" has not ended')]
     failed = played(ORDER, "report start#1 error http")
-    assert reasons(failed, "none") == [("start", 2, "it was not evaluated: it takes success only, and the step failed")]
+    assert reasons(failed, "none") == [
+        ("start", 2, "not evaluated, because the step failed, and the arc applies to successes only")
+    ]
     assert reasons(played(ORDER, "cancel", "close"), "many") == [("start", 0, '"start" was stopped with the execution')]
 
 
@@ -159,7 +161,7 @@ def test_routing_that_can_not_be_evaluated_is_the_reason() -> None:
     """
     player = played(body)
     assert reasons(player, "a") == [("start", 0, "routing could not be evaluated")]
-    assert reasons(player, "b") == [("start", 1, "it was not evaluated: routing could not be evaluated")]
+    assert reasons(player, "b") == [("start", 1, "not evaluated, because routing could not be evaluated")]
     error = asked(player, "start").runs[0].routing_error
     assert error is not None
     assert error.kind == "template"
