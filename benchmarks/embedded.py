@@ -16,7 +16,7 @@ from statistics import median, quantiles
 
 import apsw
 
-from noetl.runtime import EmbeddedRuntime, open_embedded, relax_collector
+from noetl.runtime.embedded import EmbeddedRuntime, open_embedded, relax_collector
 
 Row = tuple[str, float, str]
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/%s}\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks import embedded
 from benchmarks.peers.orders import Measured, Order, answer, cold
 from noetl import __version__
-from noetl.runtime import open_embedded, relax_collector
+from noetl.runtime.embedded import open_embedded, relax_collector
 
 ONE = embedded.HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n"
 

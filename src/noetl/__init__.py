@@ -18,18 +18,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 __all__ = [
-    "Call",
-    "Failure",
-    "Output",
-    "Problem",
-    "Result",
-    "Session",
-    "Tool",
-    "__version__",
-    "check",
-    "connect",
-    "run",
-]
+    "Call", "Failure", "Output", "Problem", "Result", "Session", "Tool", "__version__", "check", "connect", "run",
+]  # fmt: skip
 
 _MODULES = {
     "Call": "noetl.tool",

@@ -44,32 +44,23 @@ FAILPOINTS: Final[dict[str, str]] = {
 }
 
 
-class _Armed:
-    """The active failpoint, and the remaining number of hits."""
-
-    def __init__(self, name: str, hits: int) -> None:
-        self.name = name
-        self.hits_left = hits
-
-
-def _armed(setting: str | None) -> _Armed | None:
+def _armed(setting: str | None) -> dict[str, int]:
     if not setting:
-        return None
+        return {}
     name, _, count = setting.partition(":")
     assert name in FAILPOINTS, f"{VARIABLE} is not a failpoint: {name}"
     hits = int(count or "1")
     assert hits >= 1, f"{VARIABLE} counts from 1"
-    return _Armed(name, hits)
+    return {name: hits}
 
 
-_ARMED: Final = _armed(os.environ.get(VARIABLE))
+_ARMED: Final = _armed(os.environ.get(VARIABLE))  # the active failpoint, and how often it must still be reached
 
 
 def failpoint(name: str) -> None:
     """Kill the process here if this failpoint is active."""
     assert name in FAILPOINTS, f"{name} is not in the table of failpoints"
-    if _ARMED is None or _ARMED.name != name:
-        return
-    _ARMED.hits_left -= 1
-    if _ARMED.hits_left == 0:
-        os.kill(os.getpid(), signal.SIGKILL)
+    if name in _ARMED:
+        _ARMED[name] -= 1
+        if _ARMED[name] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -21,7 +21,7 @@ from noetl.control.api_tokens import digest_of, new_token
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.ports import FeedEvent
-from noetl.runtime import EmbeddedRuntime, open_local_store
+from noetl.runtime.embedded import EmbeddedRuntime, open_local_store
 from noetl.server.app import make_app
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings, Services

@@ -14,8 +14,8 @@ from noetl.adapters.objects import ObjectResults
 from noetl.adapters.result_refs import PART_BYTES
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.testing.contracts import error_of
-from noetl.testing.contracts.results import ClearableStore, ResultStoreContract, all_of, pieces, store_test
+from noetl.testing.contracts import error_of, opened_test
+from noetl.testing.contracts.results import ClearableStore, ResultStoreContract, all_of, pieces
 from tests.services_objects import make_bucket, moto_server
 
 
@@ -45,13 +45,13 @@ class TestObjectResults(ResultStoreContract):
         body = bytes(await (await obstore.get_async(where, key)).bytes_async())
         await obstore.put_async(where, key, body[:-1] + bytes([body[-1] ^ 1]))
 
-    @store_test
+    @opened_test("open_store")
     async def test_a_large_stream_is_buffered_in_a_file(self, store: ClearableStore) -> None:
         body = b"0123456789abcdef" * ((MEMORY_PARTS_MAX + 2) * PART_BYTES // 16)
         ref = await store.write("e", pieces(body), "text/plain")
         assert await all_of(store.read(ref)) == body
 
-    @store_test
+    @opened_test("open_store")
     async def test_another_prefix_is_another_store(self, store: ClearableStore) -> None:
         ref = await store.put("e", b"x", "text/plain")
         other = ObjectResults(f"s3://{self.name}/b", self.endpoint)

@@ -15,7 +15,7 @@ import pytest
 from noetl.errors import PlaybookError
 from noetl.output import JSON
 from noetl.ports import LogRow
-from noetl.runtime import open_local_store
+from noetl.runtime.embedded import open_local_store
 from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, synced_postgres
 from tests.distributed.final_states import final
 from tests.e2e.processes import ROOT, Workspace

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.engine.commands import Signal
 from noetl.engine.facts import FrameResumed
-from noetl.runtime import open_local_store
+from noetl.runtime.embedded import open_local_store
 from noetl.session.local_commands import deliver
 from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD

@@ -17,12 +17,12 @@ from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.secrets import PostgresTokens
 from noetl.adapters.sqlite.schema import VERSION
 from noetl.clock import SystemClock
-from noetl.runtime import open_local_store
-from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, check_stored_secrets, run_checks
+from noetl.runtime.doctor import Diagnosis, DoctorOptions, check_stored_secrets, run_checks
 from noetl.runtime.doctor.nats import JetStreamStore, check_store
 from noetl.runtime.doctor.postgres import check_durability, check_schema, check_version
 from noetl.runtime.doctor.server import pools_of
 from noetl.runtime.doctor.sqlite import check_file_system
+from noetl.runtime.embedded import open_local_store
 from tests import services
 from tests.e2e.processes import NOETL
 from tests.playbooks import HEAD, kinds

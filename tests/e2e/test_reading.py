@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from noetl.engine.commands import Signal
-from noetl.runtime import open_embedded
+from noetl.runtime.embedded import open_embedded
 from tests.unit.cli.executed import ENDED, LARGE, LEFT, large_file, mixed_file, parked
 
 HELLO = Path(__file__).parents[2] / "examples" / "hello.yaml"

@@ -51,8 +51,7 @@ def _moved(live: LiveExecution, command: object):  # type: ignore[no-untyped-def
 
 class NoOwnerEpoch(MemoryStore):
     def _append(self, each: Append) -> Conflict | Fenced | None:
-        owner = self._owners.get(self._partition(each))
-        return super()._append(each._replace(owner=owner.epoch if owner else each.owner))
+        return super()._append(each._replace(owner=self.epoch(each.execution_id)))
 
 
 class NoCompareAndSet(MemoryStore):

@@ -56,11 +56,22 @@ def make_folder(path: Path, mode: int = 0o777) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    descriptor = os.open(path, FOLDER)
-    try:
+    with _closing(os.open(path, FOLDER)) as descriptor:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+
+
+def write_private(path: Path, body: bytes) -> None:
+    """Replace a private file atomically; it is on disk when this returns. Raises OSError."""
+    temporary = path.with_name(path.name + ".new")
+    with suppress(FileNotFoundError):
+        temporary.unlink()  # of a process that died here
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+        file.write(body)
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_folder(path.parent)
 
 
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -159,10 +170,11 @@ async def spooled(execution_id: str, chunks: AsyncIterator[bytes]) -> AsyncItera
 
 async def _written(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
     """The file with the parts appended; a new one if there is none yet."""
-    target = file
+    target: IO[bytes] | None = file
     try:
         if target is None:
-            target = _new_file()  # not in the thread: after a cancellation it would stay open
+            # Not in the thread: after a cancellation it would stay open. Unbuffered: readers see every part.
+            target = tempfile.NamedTemporaryFile("wb", prefix="noetl-", buffering=0)  # noqa: SIM115  # see `spooled`
         for part in parts:
             await in_thread(target.write, part)
     except OSError as error:
@@ -175,11 +187,6 @@ async def _written(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
             target.close()
         raise
     return target
-
-
-def _new_file() -> IO[bytes]:
-    # Unbuffered, so that readers of the file see every part.
-    return tempfile.NamedTemporaryFile("wb", prefix="noetl-", buffering=0)
 
 
 IN_PLACE_BYTES: Final = 1 << 18  # reading it takes 0.2 ms; a thread reads larger results
@@ -283,16 +290,13 @@ class FileResults:
             try:
                 if _exists(folder, name, size):
                     return folder, None
-                return folder, AtomicFile(folder, self._unique(name))
+                return folder, AtomicFile(folder, f".{name}.{os.getpid()}.{next(self._temporary)}")
             except FileNotFoundError:
                 os.close(folder)
             except BaseException:
                 os.close(folder)
                 raise
         raise Unavailable(f'the folder of {execution_id} in "{self._root}" disappears repeatedly')
-
-    def _unique(self, name: str) -> str:
-        return f".{name}.{os.getpid()}.{next(self._temporary)}"
 
     def _read(self, name: ResultName) -> bytes:
         with self._translated(name.key), self._opened(name) as descriptor:
@@ -322,10 +326,9 @@ class FileResults:
         with _closing(os.open(self._root, FOLDER)) as root:
             try:
                 os.mkdir(execution_id, 0o700, dir_fd=root)
+                durable = False
             except FileExistsError:
                 durable = execution_id in self._known  # its creator may have died before the sync
-            else:
-                durable = False
             if not durable:
                 os.fsync(root)
                 if len(self._known) >= KNOWN_MAX:
@@ -418,15 +421,9 @@ def _remove(root: Path, key: str) -> None:
     execution_id, _, name = key.partition("/")
     if not EXECUTION.fullmatch(execution_id) or not _FILE.fullmatch(name):
         return
-    with suppress(FileNotFoundError, NotADirectoryError):  # a symbolic link is neither followed nor removed
-        top = os.open(root, FOLDER)
-        try:
-            folder = os.open(execution_id, FOLDER | os.O_NOFOLLOW, dir_fd=top)
-            try:
-                os.unlink(name, dir_fd=folder)
-            finally:
-                os.close(folder)
-            with suppress(OSError):  # it is not empty
-                os.rmdir(execution_id, dir_fd=top)
-        finally:
-            os.close(top)
+    # A symbolic link is neither followed nor removed.
+    with suppress(FileNotFoundError, NotADirectoryError), _closing(os.open(root, FOLDER)) as top:
+        with _closing(os.open(execution_id, FOLDER | os.O_NOFOLLOW, dir_fd=top)) as folder:
+            os.unlink(name, dir_fd=folder)
+        with suppress(OSError):  # it is not empty
+            os.rmdir(execution_id, dir_fd=top)

@@ -54,6 +54,11 @@ class MemoryQueue:
         for _ in range(len(pointers)):
             self._wake_one()
 
+    def wake_all(self) -> None:
+        """Takers wait again if there is nothing for them."""
+        for _ in range(len(self._takers)):
+            self._wake_one()
+
     def _wake_one(self) -> None:
         while self._takers:
             taker = self._takers.popleft()
@@ -84,8 +89,7 @@ class MemoryQueue:
 
     async def leave(self) -> None:
         self._leaving = True
-        for _ in range(len(self._takers)):
-            self._wake_one()
+        self.wake_all()
 
     async def close(self) -> None:
         await self.leave()
@@ -176,7 +180,7 @@ class MemoryStore:
         return [self._append(each) for each in appends]
 
     def _append(self, each: Append) -> Conflict | Fenced | None:
-        partition = self._partition(each)
+        partition = partition_of(each.execution_id, self._partitions)
         owner = self._owners.get(partition)
         if owner is None or owner.epoch != each.owner:
             return Fenced(f"partition {partition} has another owner")
@@ -191,9 +195,6 @@ class MemoryStore:
         else:
             self._live[partition].pop(each.execution_id, None)
         return None
-
-    def _partition(self, each: Append) -> int:
-        return partition_of(each.execution_id, self._partitions)
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         rows = self.rows.get(execution_id, [])
@@ -249,7 +250,6 @@ class MemoryStore:
         return owner.server if owner and self._clock.monotonic() < owner.until else None
 
     def epoch(self, execution_id: str) -> int:
-        """The current epoch of the execution's partition."""
         owner = self._owners.get(partition_of(execution_id, self._partitions))
         return owner.epoch if owner else 0
 
@@ -344,7 +344,7 @@ class MemorySubscription:
     """One subscription of one transport."""
 
     def __init__(self, bus: MemoryBus, subject: str, handler: Handler, group: str) -> None:
-        self._broker = bus
+        self._bus = bus
         self.subject, self.group = subject, group
         self._handler = handler
         self._dropped = False
@@ -354,19 +354,19 @@ class MemorySubscription:
             self._handler(message)  # an exception goes to the loop's exception handler
 
     async def close(self) -> None:
-        self._broker.remove(self)
+        self._bus.remove(self)
         await _next_iteration()
 
     async def drop(self) -> None:
         self._dropped = True
-        self._broker.remove(self)
+        self._bus.remove(self)
 
 
 class MemoryTransport:
-    """A `Transport` of a `MemoryBroker`."""
+    """A `Transport` of a `MemoryBus`."""
 
     def __init__(self, bus: MemoryBus) -> None:
-        self._broker = bus
+        self._bus = bus
         self._inboxes = count(1)
         self._subscriptions: list[MemorySubscription] = []
         self._pending: set[asyncio.Future[bytes]] = set()
@@ -374,7 +374,7 @@ class MemoryTransport:
 
     @property
     def payload_limit(self) -> int:
-        return self._broker.payload_limit if self._opened else 0
+        return self._bus.payload_limit if self._opened else 0
 
     async def open(self) -> None:
         self._check_open()
@@ -410,8 +410,8 @@ class MemoryTransport:
             if whole is not None and not answer.done():
                 answer.set_result(whole)
 
-        inbox = MemorySubscription(self._broker, f"_INBOX.{id(self)}.{next(self._inboxes)}", receive, "")
-        self._broker.add(inbox)
+        inbox = MemorySubscription(self._bus, f"_INBOX.{id(self)}.{next(self._inboxes)}", receive, "")
+        self._bus.add(inbox)
         self._pending.add(answer)
         try:
             for data in messages:
@@ -427,14 +427,14 @@ class MemoryTransport:
 
     def _send(self, subject: str, data: bytes, reply: str) -> bool:
         self._check_open()
-        if len(data) > self._broker.payload_limit:
-            raise Unavailable(f"a message of {len(data):,} bytes exceeds {self._broker.payload_limit:,}")
-        return self._broker.deliver(MemoryMessage(subject, reply, data))
+        if len(data) > self._bus.payload_limit:
+            raise Unavailable(f"a message of {len(data):,} bytes exceeds {self._bus.payload_limit:,}")
+        return self._bus.deliver(MemoryMessage(subject, reply, data))
 
     async def subscribe(self, subject: str, handler: Handler, *, group: str = "") -> MemorySubscription:
         self._check_open()
-        subscription = MemorySubscription(self._broker, subject, handler, group)
-        self._broker.add(subscription)
+        subscription = MemorySubscription(self._bus, subject, handler, group)
+        self._bus.add(subscription)
         self._subscriptions.append(subscription)
         return subscription
 

@@ -13,7 +13,7 @@ from noetl.cli.execute import OK, UNAVAILABLE
 from noetl.cli.interrupts import Interrupts
 from noetl.errors import NoetlError, Rejected, install_hint
 from noetl.playbook.validation import NAME
-from noetl.runtime import relax_collector
+from noetl.runtime.embedded import relax_collector
 from noetl.runtime.instrumentation import Instrumentation, configure_logging
 from noetl.runtime.settings import NATS, Settings, database_path, database_url, nats_url
 from noetl.server.services import Services

@@ -15,6 +15,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from noetl.cache import BoundedCache
 from noetl.errors import Unavailable
 from noetl.ids import partition_of
 from noetl.link.messages import PARTITIONS, name_in_subject
@@ -56,17 +57,15 @@ class LinkFeed:
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport
-        self._pending: dict[str, _Pending] = {}
+        self._pending: BoundedCache[str, _Pending] = BoundedCache(PENDING_MAX)
         self._sending: asyncio.Task[None] | None = None
         self._timer: asyncio.Handle | None = None
         self._topics: dict[str, _Topic] = {}  # by subject
 
     def publish(self, event: FeedEvent) -> None:
-        pending = self._pending.get(event.execution_id)
+        pending = self._pending.peek(event.execution_id)
         if pending is None:
-            while len(self._pending) >= PENDING_MAX:
-                del self._pending[next(iter(self._pending))]
-            pending = self._pending[event.execution_id] = _Pending()
+            pending = self._pending.put(event.execution_id, _Pending())
         pending.seq = max(pending.seq, event.seq)
         pending.over = pending.over or event.over
         if event.line is not None:
@@ -77,11 +76,11 @@ class LinkFeed:
     def _flush(self) -> None:
         self._timer = None
         if self._pending:
-            pending, self._pending = self._pending, {}
+            pending, self._pending = self._pending, BoundedCache(PENDING_MAX)
             self._sending = asyncio.ensure_future(self._send(pending))
             self._timer = asyncio.get_running_loop().call_later(BATCH_S, self._flush)
 
-    async def _send(self, pending: dict[str, _Pending]) -> None:
+    async def _send(self, pending: BoundedCache[str, _Pending]) -> None:
         progress: dict[int, list[_Progress]] = {}
         limit = self._transport.payload_limit
         with suppress(Unavailable):  # the log has all progress; lost lines are acceptable

@@ -13,6 +13,7 @@ import struct
 import zlib
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial
 from hashlib import sha256
 from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar, get_args
 
@@ -213,28 +214,21 @@ def _error_of(error: NoetlError) -> _Error:
     match error:
         case Rejected(code=code):
             return _Error("rejected", str(error).removeprefix(f"{code}: "), code)
-        case NotFound():
-            return _Error("not-found", str(error))
         case PlaybookError(problems=problems):
             return _Error("playbook", "", problems=problems)
+        case NotFound():
+            return _Error("not-found", str(error))
         case Damaged():
             return _Error("damaged", str(error))
-        case _:  # Conflict and Fenced concern the writer of the log alone
-            return _Error("unavailable", str(error))
+    return _Error("unavailable", str(error))  # Conflict and Fenced concern the writer of the log alone
 
 
 def _raised(error: _Error) -> NoetlError:
-    match error.kind:
-        case "rejected":
-            return Rejected(error.code, error.words)
-        case "not-found":
-            return NotFound(error.words)
-        case "playbook":
-            return PlaybookError(error.problems)
-        case "damaged":
-            return Damaged(error.words)
-        case "unavailable":
-            return Unavailable(error.words)
+    if error.kind == "rejected":
+        return Rejected(error.code, error.words)
+    if error.kind == "playbook":
+        return PlaybookError(error.problems)
+    return {"not-found": NotFound, "damaged": Damaged, "unavailable": Unavailable}[error.kind](error.words)
 
 
 class PlaybookReply(Struct, frozen=True):
@@ -352,7 +346,7 @@ async def pack(body: bytes, payload_limit: int) -> list[bytes]:
     if len(body) > BODY_BYTES_MAX:
         message = f"a message of {len(body):,} bytes exceeds the limit of {BODY_BYTES_MAX:,}"
         raise Rejected("payload-too-large", f"{message}: keep large data in a result store")
-    compressed = _COMPRESSED + await _in_thread_if_large(_compress, body)
+    compressed = _COMPRESSED + await _in_thread_if_large(partial(zlib.compress, level=1), body)
     if len(compressed) <= limit:
         return [compressed]
     size = limit - _HEAD.size
@@ -371,10 +365,6 @@ async def unpack(packed: bytes) -> bytes:
 
 async def _in_thread_if_large(work: Callable[[bytes], bytes], body: bytes) -> bytes:
     return work(body) if len(body) < LARGE_BYTES else await asyncio.to_thread(work, body)
-
-
-def _compress(body: bytes) -> bytes:
-    return zlib.compress(body, 1)
 
 
 def _decompress(packed: bytes) -> bytes:

@@ -12,7 +12,7 @@ import hmac
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Struct
@@ -126,11 +126,8 @@ class FrameLease(Protocol):
 class OwnedExecution(Protocol):
     """An execution that this server owns."""
 
-    @property
-    def state(self) -> State: ...
-
-    @property
-    def program(self) -> Program: ...
+    state: State
+    program: Program
 
     @property
     def in_flight(self) -> Mapping[str, FrameLease]:
@@ -193,18 +190,11 @@ class SecretServer:
 # The worker side
 
 
-class HeldFrame(NamedTuple):
-    """The frame on whose behalf a worker requests a value."""
-
-    execution_id: str
-    frame: str
-    epoch: Epoch
-
-
 class LinkSecrets:
     """The `SecretProvider` of a worker: it requests values from the owner of the execution.
 
-    `held_frame` returns the frame that the current asyncio task works on. Without one, `fetch` fails.
+    `held_frame` returns the frame that the current asyncio task works on: execution, frame and epoch. Without one,
+    `fetch` fails.
     """
 
     def __init__(
@@ -229,7 +219,7 @@ class LinkSecrets:
         if held is None:
             raise Unavailable(f'keychain entry "{name}": only a running frame can request it')
         try:
-            reply = await self._request(self._key, HeldFrame(*held), name, fresh)
+            reply = await self._request(self._key, held, name, fresh)
         except Rejected as error:
             message = str(error).removeprefix(f"{error.code}: ")
             prefix = "" if f'keychain entry "{name}"' in message else f'keychain entry "{name}": '
@@ -237,7 +227,7 @@ class LinkSecrets:
         values = {field: Secret(value) for field, value in reply.values.items()}
         return FetchedCredential(values, reply.version, reply.expires_s)
 
-    async def _request(self, key: LinkKey, held: HeldFrame, name: str, fresh: bool) -> _Values:
+    async def _request(self, key: LinkKey, held: tuple[str, str, Epoch], name: str, fresh: bool) -> _Values:
         """Retries while no owner answers: a server that dies must not fail the work of a worker."""
         tries = 0
         while True:
@@ -245,7 +235,7 @@ class LinkSecrets:
             request = CredentialRequest(*held, self._worker, name, nonce, b"", fresh)
             request = msgspec.structs.replace(request, proof=key.proof(request))
             try:
-                reply = await self._requests.owner(held.execution_id, request, DECODERS.secret)
+                reply = await self._requests.owner(held[0], request, DECODERS.secret)
                 break
             except Unavailable as error:
                 tries += 1

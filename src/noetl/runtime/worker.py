@@ -124,10 +124,7 @@ class WorkerRuntime:
             await self.clock.sleep(ANNOUNCE_S)
 
     async def _announce(self) -> None:
-        await self.registry.announce(self._info())
-
-    def _info(self) -> WorkerInfo:
-        return WorkerInfo(
+        info = WorkerInfo(
             name=self.name,
             pool=self.options.pool,
             slots=self.options.slots,
@@ -139,6 +136,7 @@ class WorkerRuntime:
             leaving=self.worker.draining,
             at=self.clock.now(),
         )
+        await self.registry.announce(info)
 
     async def close(self, grace_s: float = WORKER_GRACE_S) -> None:
         self.worker.stop_claiming()

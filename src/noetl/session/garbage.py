@@ -19,7 +19,7 @@ from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound
 from noetl.output import JSON
 from noetl.ports import LogRow, StoredResult
-from noetl.runtime import LocalStore
+from noetl.runtime.embedded import LocalStore
 from noetl.views.documents import refs_in
 from noetl.worker.result_stores import NamedStore, seconds_of
 

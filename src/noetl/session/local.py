@@ -20,7 +20,14 @@ from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, PlaybookError, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.runtime import EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store, record_refused, relax_collector
+from noetl.runtime.embedded import (
+    EmbeddedRuntime,
+    LocalStore,
+    RuntimeHooks,
+    open_local_store,
+    record_refused,
+    relax_collector,
+)
 from noetl.session.catalog import PlaybookCatalog
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import (

@@ -12,7 +12,7 @@ from noetl.engine.state import LIVE, Status
 from noetl.errors import Rejected, Unavailable
 from noetl.escape import one_line
 from noetl.ports import ExecutionHead
-from noetl.runtime import EmbeddedRuntime, LocalStore
+from noetl.runtime.embedded import EmbeddedRuntime, LocalStore
 from noetl.session.execution import POLL_S, ExecutionLog
 from noetl.tool import Tools
 from noetl.views.log import events_of, folded

@@ -57,7 +57,6 @@ class ControlView(Protocol):
 
 
 def read_control(metrics: Metrics, control: ControlView, clock: Clock, pending: PendingPointers) -> None:
-    """Set the readers of the gauges of executions and frames."""
     process = metrics.process
 
     def statuses() -> Mapping[Labels, float]:
@@ -92,7 +91,6 @@ def read_control(metrics: Metrics, control: ControlView, clock: Clock, pending: 
 
 
 def read_workers(metrics: Metrics, registry: WorkerRegistry) -> None:
-    """Set the readers of the gauges of workers."""
     process = metrics.process
 
     def counted(number: Callable[[int, int], int]) -> Mapping[Labels, float]:
@@ -157,11 +155,8 @@ _TAGS: Final[dict[type, str]] = {kind: kind.__struct_config__.tag for kind in ge
 class CommittedExecution(Protocol):
     """The part of an execution in memory that telemetry reads after a commit."""
 
-    @property
-    def id(self) -> str: ...
-
-    @property
-    def program(self) -> Program: ...
+    id: str
+    program: Program
 
 
 class _Run:
@@ -226,16 +221,13 @@ class FactMetrics:
     def _read(self, live: CommittedExecution, events: Sequence[Event]) -> None:
         known = self._known.peek(live.id)
         if known is None:
-            known = self._remember(live)
+            known = self._known.put(live.id, _Execution(self._metrics.playbook(live.program.playbook.path)))
         counts, handlers = self._counts, self._handlers
         for _, at, fact in events:
             kind = fact.__class__
             counts[kind] += 1
             if kind in handlers:
                 handlers[kind](live, known, fact, at)
-
-    def _remember(self, live: CommittedExecution) -> _Execution:
-        return self._known.put(live.id, _Execution(self._metrics.playbook(live.program.playbook.path)))
 
     def _requested(self, _live: CommittedExecution, known: _Execution, _fact: facts.Requested, at: datetime) -> None:
         known.begun_at = at
@@ -246,12 +238,9 @@ class FactMetrics:
         key = (program.digest, fact.step, fact.parent is not None)
         kinds = self._kinds.peek(key)
         if kinds is None:
-            kinds = self._kinds_of(program, key)
+            tasks = program.pipeline(key[1], block=key[2]).tasks
+            kinds = self._kinds.put(key, {task.name: self._metrics.kind(task.kind) for task in tasks})
         known.runs[fact.run] = _Run(at, kinds, not fact.loop)
-
-    def _kinds_of(self, program: Program, key: tuple[str, str, bool]) -> dict[str, str]:
-        tasks = program.pipeline(key[1], block=key[2]).tasks
-        return self._kinds.put(key, {task.name: self._metrics.kind(task.kind) for task in tasks})
 
     def _called(self, _live: CommittedExecution, known: _Execution, fact: facts.TaskDone, _at: datetime) -> None:
         name, index = frame_parts(fact.frame)

@@ -87,7 +87,7 @@ class Redaction:
         """The value for a log line. An unknown object appears as its type only."""
         match value:
             case None | bool() | int() | float():
-                return value if not self._is_known(value) else SHOWN
+                return SHOWN if str(value) in self._known else value  # a secret of digits may appear as a number
             case str():
                 return self.text(value)
             case Secret():
@@ -107,10 +107,6 @@ class Redaction:
             self.text(str(name)): SHOWN if _KEY.search(str(name)) else self.value(value, depth)
             for name, value in fields.items()
         }
-
-    def _is_known(self, value: object) -> bool:
-        """A secret of digits may appear as a number."""
-        return str(value) in self._known
 
 
 class _Group:

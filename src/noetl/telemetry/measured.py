@@ -273,10 +273,6 @@ METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OP
 api_log = get_logger("api")
 
 
-def unknown_caller(_scope: MutableMapping[str, Any]) -> str | None:
-    return None
-
-
 class RequestMetrics:
     """The outermost ASGI middleware, which also sees refused requests. It logs no query and no body."""
 
@@ -285,7 +281,7 @@ class RequestMetrics:
         app: App,
         metrics: Metrics,
         clock: Clock,
-        caller: Callable[[MutableMapping[str, Any]], str | None] = unknown_caller,
+        caller: Callable[[MutableMapping[str, Any]], str | None] = lambda _scope: None,
     ) -> None:
         """`caller`: the name of the caller, from the scope after the response."""
         self._app = app

@@ -311,27 +311,6 @@ class Metrics:
         self.route = BoundedLabel(ROUTES_MAX)
 
 
-TABLE_BEGIN: Final = "<!-- metrics -->"
-TABLE_END: Final = "<!-- end of metrics -->"
-
-
-def metrics_table() -> str:
-    """A Markdown table of all metrics, with kind, labels and meaning."""
-    rows = [
-        f"| `{meter.name}` | {meter.kind} | {' '.join(f'`{label}`' for label in meter.labels) or '–'} "
-        f"| {meter.meaning} |"
-        for meter in Metrics().registry.meters
-    ]
-    return "\n".join(["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows])
-
-
-def with_metrics_table(page: str) -> str:
-    """The page with the current table between its marks. A test compares it with the guide."""
-    head, _, rest = page.partition(TABLE_BEGIN)
-    _, _, tail = rest.partition(TABLE_END)
-    return f"{head}{TABLE_BEGIN}\n{metrics_table()}\n{TABLE_END}{tail}"
-
-
 def make_registry(metrics: Metrics) -> CollectorRegistry:
     """A registry that includes the memory, the CPU time and the open files of the process."""
     from prometheus_client import CollectorRegistry, ProcessCollector
@@ -340,14 +319,6 @@ def make_registry(metrics: Metrics) -> CollectorRegistry:
     registry.register(_Collector(metrics))
     ProcessCollector(registry=registry)
     return registry
-
-
-def rendered(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
-    """The rendered page and its content type."""
-    from prometheus_client.exposition import choose_encoder
-
-    encode, content_type = choose_encoder(accept)
-    return encode(registry), content_type
 
 
 def serve_metrics(registry: CollectorRegistry, address: str) -> Callable[[], None]:

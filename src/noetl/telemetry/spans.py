@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple, TypeAlias
 from uuid import UUID
@@ -76,12 +75,6 @@ def call_span_id(key: str, attempt: int) -> int:
     """The span of one tool call. A tool knows only its idempotency key and the attempt."""
     digest = hashlib.sha256(f"{key}/{attempt}".encode()).digest()
     return int.from_bytes(digest[:8], "big")
-
-
-def spans_of(execution_id: str, events: Iterable[Event], program: Program | None = None) -> list[SpanData]:
-    """All ended spans of a log, in the order of their ends."""
-    spans = Spans(execution_id, program)
-    return [span for event in events for span in spans.feed(event)]
 
 
 class _Open:
@@ -261,7 +254,7 @@ class Spans:
         self._parked.pop(name, None)
         if span.above is not None and (caller := self._runs.get(frame_parts(span.above)[0])) is not None:
             caller.blocks.pop(name, None)
-        above = self._top() if span.above is None else self._id(span.above)
+        above = self._id(self._part()) if span.above is None else self._id(span.above)
         step = span.attributes["noetl.step"]
         return [*done, self._made(_Named(f"step {step}", name), span, at, above, error)]
 
@@ -298,9 +291,6 @@ class Spans:
     def _part(self) -> str:
         return f"life {self._life}" if self._life else ""
 
-    def _top(self) -> SpanRef:
-        return self._id(self._part())
-
 
 class _Named(NamedTuple):
     name: str  # the readable name, the same for all spans of this kind
@@ -315,7 +305,6 @@ def _with_error(attributes: dict[str, Attribute], error: Failure | None) -> dict
 
 
 def _sizes(output: Output | None) -> dict[str, Attribute]:
-    """The size of a stored result."""
     meta = output.ref.get("meta") if output is not None and output.ref is not None else None
     size = meta.get("bytes") if isinstance(meta, dict) else None
     return {"noetl.result.bytes": size} if isinstance(size, int) else {}

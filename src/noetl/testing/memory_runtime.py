@@ -201,7 +201,6 @@ class MemoryRuntime:
         return id
 
     async def end(self, id: str) -> None:
-        """Wait until an execution has ended."""
         async with asyncio.timeout(self._timeout_s):
             await self._ended.setdefault(id, asyncio.Event()).wait()
 

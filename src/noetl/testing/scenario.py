@@ -104,15 +104,12 @@ def _task(fact: facts.TaskDone) -> str:
 
 def _next(fact: facts.NextEvaluated) -> str:
     words = [f"set {_shown(fact.set)}"] if fact.set else []
-    words += [f"asked {', '.join(f'{place} {_yes(held)}' for place, held in fact.asked)}"] if fact.asked else []
+    asked = ", ".join(f"{place} {'yes' if held else 'no'}" for place, held in fact.asked)
+    words += [f"asked {asked}"] if asked else []
     words += [_token(token) for token in fact.tokens]
     words += ["→ end"] * fact.ended
     words += [_failure(fact.error)] if fact.error else []
     return "; ".join(words)
-
-
-def _yes(held: bool) -> str:
-    return "yes" if held else "no"
 
 
 def _token(token: Token) -> str:

@@ -13,7 +13,7 @@ from noetl.engine import Event
 from noetl.engine.commands import Signal
 from noetl.engine.facts import ForSignal, FrameParked
 from noetl.output import JSON
-from noetl.runtime import EmbeddedRuntime, open_embedded
+from noetl.runtime.embedded import EmbeddedRuntime, open_embedded
 from noetl.testing import FakeClock
 from tests.playbooks import HEAD
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.runtime import open_embedded
+from noetl.runtime.embedded import open_embedded
 from noetl.testing import FakeClock
 from tests.playbooks import HEAD
 from tests.unit.cli.executed import AT, CHILD, LEFT, started

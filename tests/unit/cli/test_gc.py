@@ -20,7 +20,7 @@ from noetl.engine.state import Status
 from noetl.output import JSON, Output
 from noetl.paging import put_pages
 from noetl.ports import Append
-from noetl.runtime import LocalStore, open_local_store
+from noetl.runtime.embedded import LocalStore, open_local_store
 from noetl.worker.result_stores import ResultPolicy
 from tests.unit.cli.invoke import run_gc
 

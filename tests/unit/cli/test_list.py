@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.runtime import open_embedded, open_local_store
+from noetl.runtime.embedded import open_embedded, open_local_store
 from noetl.testing import FakeClock
 from tests.unit.cli.executed import (
     AT,

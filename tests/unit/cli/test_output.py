@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.runtime import open_embedded
+from noetl.runtime.embedded import open_embedded
 from tests.playbooks import HEAD
 from tests.unit.cli.executed import CALLING, ENDED, LARGE, LEFT, calling_file, large_file, mixed_file, started
 from tests.unit.cli.invoke import run_output

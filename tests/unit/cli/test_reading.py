@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from noetl.engine.state import Status
-from noetl.runtime import open_embedded
+from noetl.runtime.embedded import open_embedded
 from noetl.session.protocol import ExecutionInfo, Standing
 from tests.unit.cli.executed import AT, LEFT, started
 from tests.unit.cli.invoke import (

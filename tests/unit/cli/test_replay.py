@@ -10,7 +10,7 @@ import pytest
 
 from noetl.engine.snapshot import SCHEMA, freeze
 from noetl.ports import Snapshot
-from noetl.runtime import open_local_store
+from noetl.runtime.embedded import open_local_store
 from noetl.views.log import events_of, folded
 from tests.unit.cli.executed import ENDED, changed, mixed_file
 from tests.unit.cli.invoke import run_replay

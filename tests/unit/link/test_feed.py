@@ -121,7 +121,7 @@ def test_many_who_wait_share_what_nats_is_asked_for_and_the_last_one_ends_it() -
                     asked.append(subject)
                     return await super().subscribe(subject, handler, group=group)
 
-            counted = Counted(here._broker)
+            counted = Counted(here._bus)
             tells, hears = LinkFeed(here), LinkFeed(counted)
             news, words = f"{PROGRESS_SUBJECT}.{partition_of('e', 64)}", f"{LINES_SUBJECT}.e"
             async with AsyncExitStack() as all_who_wait:

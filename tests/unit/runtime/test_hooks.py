@@ -13,7 +13,8 @@ from noetl.engine import Event
 from noetl.engine.commands import Pause
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.ports import Append, EventStore
-from noetl.runtime import EmbeddedRuntime, RuntimeHooks, embedded, open_embedded, open_local_store
+from noetl.runtime import embedded
+from noetl.runtime.embedded import EmbeddedRuntime, RuntimeHooks, open_embedded, open_local_store
 from noetl.tool import Tools
 
 TEXT = """\

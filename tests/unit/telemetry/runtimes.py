@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 from uuid import UUID
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
 
 from noetl.adapters.memory import MemoryQueue, MemoryStore
 from noetl.clock import Clock, SystemClock
@@ -13,11 +16,13 @@ from noetl.control.deps import ControlHooks
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.facts import Processed
+from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.ports import Link
 from noetl.telemetry.control_metrics import FactMetrics, read_control
 from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
+from noetl.telemetry.spans import SpanData, Spans
 from noetl.testing import runtime
 from noetl.testing.memory_runtime import RuntimeParts
 from noetl.views.log import events_of
@@ -92,3 +97,15 @@ def run_whole(body: str, workload: dict[str, JSON] | None = None) -> tuple[Measu
     """Run one playbook: the runtime afterwards, and the log."""
     measured = MeasuredRuntime(p=body)
     return measured, run_in(measured, lambda measured: measured.whole("p", workload))
+
+
+def spans_of(execution_id: str, events: Iterable[Event], program: Program | None = None) -> list[SpanData]:
+    """All ended spans of a log, in the order of their ends."""
+    spans = Spans(execution_id, program)
+    return [span for event in events for span in spans.feed(event)]
+
+
+def rendered(registry: CollectorRegistry, accept: str = "") -> tuple[bytes, str]:
+    """The page and its content type, as the library serves it."""
+    encode, content_type = choose_encoder(accept)
+    return encode(registry), content_type

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from noetl.engine.facts import StepDone
 from noetl.telemetry.control_metrics import FACTS_MAX
-from noetl.telemetry.metrics import PLAYBOOKS_MAX, make_registry, rendered
-from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
+from noetl.telemetry.metrics import PLAYBOOKS_MAX, make_registry
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, rendered, run_in, run_whole
 
 TWO = """\
 workflow:

@@ -6,17 +6,36 @@ import json
 import re
 from pathlib import Path
 
-from noetl.telemetry.metrics import Metrics, metrics_table, with_metrics_table
+from noetl.telemetry.metrics import Metrics
 
 ROOT = Path(__file__).parents[3]
 GUIDE = ROOT / "docs" / "guides" / "operating.md"
 DASHBOARD = ROOT / "deploy" / "grafana" / "noetl.json"
 NAMES = {meter.name: meter for meter in Metrics().registry.meters}
+TABLE_BEGIN = "<!-- metrics -->"
+TABLE_END = "<!-- end of metrics -->"
+
+
+def metrics_table() -> str:
+    """A Markdown table of all metrics, with kind, labels and meaning."""
+    rows = [
+        f"| `{meter.name}` | {meter.kind} | {' '.join(f'`{label}`' for label in meter.labels) or '–'} "
+        f"| {meter.meaning} |"
+        for meter in Metrics().registry.meters
+    ]
+    return "\n".join(["| metric | kind | labels | meaning |", "|---|---|---|---|", *rows])
+
+
+def with_metrics_table(page: str) -> str:
+    """The page with the current table between its marks."""
+    head, _, rest = page.partition(TABLE_BEGIN)
+    _, _, tail = rest.partition(TABLE_END)
+    return f"{head}{TABLE_BEGIN}\n{metrics_table()}\n{TABLE_END}{tail}"
 
 
 def test_the_guide_holds_the_table_of_metrics_as_it_is() -> None:
     page = GUIDE.read_text(encoding="utf-8")
-    assert page == with_metrics_table(page), "put noetl.telemetry.metrics.metrics_table() between the marks"
+    assert page == with_metrics_table(page), "put metrics_table() of this module between the marks"
 
 
 def test_every_metric_has_a_row_with_its_labels() -> None:

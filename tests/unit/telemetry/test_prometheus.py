@@ -8,9 +8,9 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from noetl.errors import Rejected
-from noetl.telemetry.metrics import Metrics, make_registry, rendered, serve_metrics
+from noetl.telemetry.metrics import Metrics, make_registry, serve_metrics
 from tests.ports import free_port
-from tests.unit.telemetry.runtimes import run_whole
+from tests.unit.telemetry.runtimes import rendered, run_whole
 from tests.unit.telemetry.test_spans import TWO
 
 

@@ -13,13 +13,13 @@ from msgspec.json import decode, encode
 from noetl.control.sweeper import sweep
 from noetl.engine import Event, facts
 from noetl.engine.commands import Cancel, Retry
-from noetl.telemetry.spans import EVENTS_MAX, SpanData, SpanRef, span_id, spans_of, trace_id
+from noetl.telemetry.spans import EVENTS_MAX, SpanData, SpanRef, span_id, trace_id
 from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.simulator.cluster import SimCluster
 from noetl.views.log import events_of
 from tests.playbooks import kinds
 from tests.simulation.playbooks import TEXTS
-from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole, spans_of
 from tests.unit.tools.calls import server
 
 TWO = """\

@@ -17,9 +17,9 @@ from noetl.engine import Event
 from noetl.engine.facts import ForSignal, FrameParked
 from noetl.errors import Rejected
 from noetl.telemetry import tracing
-from noetl.telemetry.spans import SpanData, spans_of
+from noetl.telemetry.spans import SpanData
 from noetl.telemetry.tracing import OtlpSink, Tracing, open_otlp
-from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole, spans_of
 from tests.unit.telemetry.test_spans import FAILING, TWO
 from tests.unit.tools.calls import server
 

@@ -38,7 +38,6 @@ class ConnectOptions(NamedTuple):
     tls: ssl.SSLContext | None  # None: the settings do not ask for TLS
 
     def as_kwargs(self) -> dict[str, Any]:
-        """Arguments of `nats.connect`."""
         return {
             "servers": self.servers,
             "user": self.user,
@@ -297,7 +296,8 @@ class NatsConnection:
             await self.open()
         client = self._client
         if client is None or not client.is_connected:
-            raise Unavailable(self._not_connected())
+            reason = f" ({self._reason})" if self._reason else ""
+            raise Unavailable(f"there is no connection to NATS{reason}")
         if client.pending_data_size > PENDING_BYTES_MAX:
             raise Unavailable("NATS does not accept data fast enough")
         with translated():
@@ -438,9 +438,6 @@ class NatsConnection:
     def _fail_pending(self, message: str) -> None:
         for pending in self._pending.values():
             pending.fail(Unavailable(message))
-
-    def _not_connected(self) -> str:
-        return f"there is no connection to NATS{f' ({self._reason})' if self._reason else ''}"
 
 
 def _is_no_responder(message: Msg) -> bool:

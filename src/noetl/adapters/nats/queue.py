@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import deque
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import count
 from typing import Final, Literal, TypeAlias
@@ -20,6 +20,8 @@ from msgspec import Struct
 from nats.aio.msg import Msg
 
 from noetl.adapters.nats.connection import NatsConnection, NatsRequest, NatsSubscription
+from noetl.background import BackgroundTasks
+from noetl.cache import BoundedCache
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
@@ -197,10 +199,11 @@ class NatsQueue:
         self._room = 0  # messages that it may still deliver
         self._pull_end: asyncio.Future[_PullEnd] | None = None
         self._received = 0
-        self._held: dict[int, tuple[str, float]] = {}  # delivery → subject for its acknowledgement, and since
+        # Delivery → the subject for its acknowledgement, and since when.
+        self._held: BoundedCache[int, tuple[str, float]] = BoundedCache(HELD_MAX)
         self._deliveries = count(1)
         self._leaving = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         connection.on_lost.append(self._on_lost)
 
     async def open(self) -> None:
@@ -274,7 +277,7 @@ class NatsQueue:
 
     async def done(self, claim: Claim) -> None:
         """Does not wait for NATS: the queue may know less than the log."""
-        held = self._held.pop(claim.delivery, None)
+        held = self._held.pop(claim.delivery)
         if held is not None:
             await self._connection.publish(held[0], b"+ACK")
 
@@ -290,15 +293,14 @@ class NatsQueue:
     async def close(self) -> None:
         await self.leave()
         now = asyncio.get_running_loop().time()
-        for delivery, (_, since) in list(self._held.items()):
+        for delivery, (_, since) in self._held.items():
             if now - since < ACK_WAIT_S:
                 await self._give_back(Claim(Pointer("", "", 0), delivery))
 
     async def _give_back(self, claim: Claim) -> None:
-        held = self._held.pop(claim.delivery, None)
+        held = self._held.pop(claim.delivery)
         if held is not None:
-            with suppress(Unavailable):  # then NATS delivers it again after `ack_wait`
-                await self._connection.publish(held[0], b"-NAK")
+            await self._answer(held[0], b"-NAK")
 
     # The pull that all takers share
 
@@ -376,9 +378,9 @@ class NatsQueue:
         claim = self._claim(message)
         taker = next((each for each in self._takers if not each.result.done()), None)
         if claim is None:
-            self._spawn(self._connection.publish(message.reply, b"+TERM"))  # of another program
+            self._tasks.spawn(self._answer(message.reply, b"+TERM"))  # of another program
         elif taker is None or self._leaving:
-            self._spawn(self._give_back(claim))
+            self._tasks.spawn(self._give_back(claim))
         else:
             taker.claims.append(claim)
             if len(taker.claims) >= taker.limit:
@@ -394,17 +396,10 @@ class NatsQueue:
         except msgspec.DecodeError:
             return None
         delivery = next(self._deliveries)
-        while len(self._held) >= HELD_MAX:
-            del self._held[next(iter(self._held))]
-        self._held[delivery] = message.reply, asyncio.get_running_loop().time()
+        self._held.put(delivery, (message.reply, asyncio.get_running_loop().time()))
         pool = message.subject.rpartition(".")[2]
         return Claim(Pointer(execution_id, frame, dispatch, pool), delivery)
 
-    def _spawn(self, work: Coroutine[object, object, None]) -> None:
-        task = asyncio.ensure_future(self._ignoring_unavailable(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _ignoring_unavailable(self, work: Coroutine[object, object, None]) -> None:
-        with suppress(Unavailable):
-            await work
+    async def _answer(self, subject: str, word: bytes) -> None:
+        with suppress(Unavailable):  # then NATS delivers the message again after `ack_wait`
+            await self._connection.publish(subject, word)

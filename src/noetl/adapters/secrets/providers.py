@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
 
 from noetl.adapters.secrets.services import Aws, Google, OauthTokens, SecretServiceClient, Vault
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources, ValueVersions
@@ -12,7 +12,7 @@ from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.playbook.model import Credential
-from noetl.ports import FetchedCredential, SecretProvider
+from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 
 FIELDS: Final = {
@@ -21,101 +21,8 @@ FIELDS: Final = {
 }
 
 
-class EnvironmentProvider:
-    """`env`: an environment variable, by default with the name of the entry."""
-
-    def __init__(self, sources: Sources, versions: ValueVersions) -> None:
-        self._sources = sources
-        self._versions = versions
-
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
-        name = await self._sources.text(credential, "variable", credential.name)
-        values = {"": self._sources.variable(name)}
-        return FetchedCredential(values, self._versions.of(values))
-
-
-class FileProvider:
-    """`file`: the content of a file."""
-
-    def __init__(self, sources: Sources, versions: ValueVersions) -> None:
-        self._sources = sources
-        self._versions = versions
-
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
-        values = {"": await self._sources.file(await self._sources.text(credential, "path"))}
-        return FetchedCredential(values, self._versions.of(values))
-
-
-class StoredProvider:
-    """`stored`: a secret that NoETL stores, by default with the name of the entry."""
-
-    def __init__(self, sources: Sources, secrets: StoredSecrets) -> None:
-        self._sources = sources
-        self._secrets = secrets
-
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
-        name = await self._sources.text(credential, "key", credential.name)
-        value, version = await self._secrets.get(name)
-        return FetchedCredential({"": value}, f"stored-{version}")
-
-
-class InlineProvider:
-    """`bearer`, `basic`, `postgres_credential`: values in the fields of the entry, or references to them."""
-
-    def __init__(self, sources: Sources, versions: ValueVersions) -> None:
-        self._sources = sources
-        self._versions = versions
-
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
-        if credential.kind == "bearer":
-            values = {"": Secret(await self._sources.text(credential, "token"))}
-        else:
-            values = await self._sources.fields(credential, FIELDS[credential.kind])
-        missing = _missing(credential.kind, values)
-        if missing is not None:
-            raise NotFound(f'it has no field "{missing}"')
-        return FetchedCredential(values, self._versions.of(values))
-
-
-def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
-    match kind:
-        case "basic":
-            return next((field for field in FIELDS[kind] if field not in values), None)
-        case "postgres_credential":
-            return None if "dsn" in values or "host" in values else "dsn"
-    return None
-
-
-class _SecretManager(Protocol):
-    async def read(self, key: str, version: str | None) -> FetchedCredential: ...
-
-
-class SecretManagerProvider:
-    """`secret_manager`: a value from the service that `provider` names."""
-
-    def __init__(self, sources: Sources, client: SecretServiceClient, versions: ValueVersions, clock: Clock) -> None:
-        self._sources = sources
-        self._versions = versions
-        self._managers: dict[str, _SecretManager] = {
-            "vault": Vault(sources, client),
-            "aws": Aws(sources, client, clock.now),
-            "gcp": Google(sources, client),
-        }
-
-    async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:  # noqa: ARG002
-        provider = await self._sources.text(credential, "provider")
-        key = await self._sources.text(credential, "key", credential.name)
-        if provider == "env":
-            values = {"": self._sources.variable(key)}
-            return FetchedCredential(values, self._versions.of(values))
-        if provider not in self._managers:
-            raise NotFound(f'there is no provider "{provider}"')
-        version = await self._sources.text(credential, "version", "") or None
-        return await self._managers[provider].read(key, version)
-
-
 class CredentialProviders:
-    """The `SecretProvider` that handles every kind of keychain entry."""
+    """The `SecretProvider` with one method for each kind of keychain entry."""
 
     def __init__(
         self,
@@ -125,27 +32,35 @@ class CredentialProviders:
         policy: SourcePolicy | None = None,
     ) -> None:
         policy = policy or SourcePolicy()
+        self._secrets = secrets
+        self._sources, self._versions = Sources(environment, policy), ValueVersions(secrets.versions_key)
         self._client, self._restricted_client = SecretServiceClient(), SecretServiceClient(policy.addresses)
-        sources, versions = Sources(environment, policy), ValueVersions(secrets.versions_key)
-        inline = InlineProvider(sources, versions)
-        self._kinds: dict[str, SecretProvider] = {
-            "env": EnvironmentProvider(sources, versions),
-            "file": FileProvider(sources, versions),
-            "stored": StoredProvider(sources, secrets),
-            "secret_manager": SecretManagerProvider(sources, self._client, versions, clock),
-            "postgres_credential": inline,
-            "bearer": inline,
-            "basic": inline,
-            "oauth2_client": OauthTokens(sources, self._restricted_client, versions, clock),
+        self._tokens = OauthTokens(self._sources, self._restricted_client, self._versions, clock)
+        self._managers: dict[str, Vault | Aws | Google] = {
+            "vault": Vault(self._sources, self._client),
+            "aws": Aws(self._sources, self._client, clock.now),
+            "gcp": Google(self._sources, self._client),
+        }
+        self._kinds: dict[str, Callable[[Credential], Awaitable[FetchedCredential]]] = {
+            "env": self._variable,
+            "file": self._file,
+            "stored": self._stored,
+            "secret_manager": self._managed,
+            "postgres_credential": self._inline,
+            "bearer": self._inline,
+            "basic": self._inline,
         }
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         entry = f'keychain entry "{credential.name}"'
         kind = self._kinds.get(credential.kind)
-        if kind is None:
-            raise NotFound(f'{entry}: there is no kind "{credential.kind}"')
         try:
-            fetched = await kind.fetch(credential, fresh=fresh)
+            if credential.kind == "oauth2_client":  # the only kind with a cache
+                fetched = await self._tokens.fetch(credential, fresh=fresh)
+            elif kind is not None:
+                fetched = await kind(credential)
+            else:
+                raise NotFound(f'there is no kind "{credential.kind}"')
         except NotFound as error:
             raise NotFound(f"{entry}: {error}") from error
         except (Unavailable, Damaged) as error:
@@ -158,3 +73,51 @@ class CredentialProviders:
     async def close(self) -> None:
         await self._client.close()
         await self._restricted_client.close()
+
+    async def _variable(self, credential: Credential) -> FetchedCredential:
+        """An environment variable, by default with the name of the entry."""
+        name = await self._sources.text(credential, "variable", credential.name)
+        return self._versioned({"": self._sources.variable(name)})
+
+    async def _file(self, credential: Credential) -> FetchedCredential:
+        return self._versioned({"": await self._sources.file(await self._sources.text(credential, "path"))})
+
+    async def _stored(self, credential: Credential) -> FetchedCredential:
+        """A secret that NoETL stores, by default with the name of the entry."""
+        name = await self._sources.text(credential, "key", credential.name)
+        value, version = await self._secrets.get(name)
+        return FetchedCredential({"": value}, f"stored-{version}")
+
+    async def _inline(self, credential: Credential) -> FetchedCredential:
+        """Values in the fields of the entry, or references to them."""
+        if credential.kind == "bearer":
+            values = {"": Secret(await self._sources.text(credential, "token"))}
+        else:
+            values = await self._sources.fields(credential, FIELDS[credential.kind])
+        missing = _missing(credential.kind, values)
+        if missing is not None:
+            raise NotFound(f'it has no field "{missing}"')
+        return self._versioned(values)
+
+    async def _managed(self, credential: Credential) -> FetchedCredential:
+        """A value from the service that `provider` names."""
+        provider = await self._sources.text(credential, "provider")
+        key = await self._sources.text(credential, "key", credential.name)
+        if provider == "env":
+            return self._versioned({"": self._sources.variable(key)})
+        if provider not in self._managers:
+            raise NotFound(f'there is no provider "{provider}"')
+        version = await self._sources.text(credential, "version", "") or None
+        return await self._managers[provider].read(key, version)
+
+    def _versioned(self, values: Mapping[str, Secret]) -> FetchedCredential:
+        return FetchedCredential(values, self._versions.of(values))
+
+
+def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
+    match kind:
+        case "basic":
+            return next((field for field in FIELDS[kind] if field not in values), None)
+        case "postgres_credential":
+            return None if "dsn" in values or "host" in values else "dsn"
+    return None

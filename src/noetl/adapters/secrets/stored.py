@@ -13,7 +13,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from noetl.adapters.files import sync_folder
+from noetl.adapters.files import write_private
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
@@ -66,7 +66,6 @@ class KeyFile:
         return [*_parsed(variable, VARIABLE), *self.file_keys()]
 
     def file_keys(self) -> list[Key]:
-        """The keys in the file."""
         if self.path is None:
             return []
         try:
@@ -85,18 +84,8 @@ class KeyFile:
         """Replace the file atomically and durably. Raises Unavailable."""
         if self.path is None:
             raise Unavailable(f"{VARIABLE} is not set: set it to {KEY_BYTES} random bytes in base64")
-        temporary = self.path.with_name(self.path.name + ".new")
-        body = b"".join(base64.b64encode(key.body) + b"\n" for key in keys)
         try:
-            with suppress(FileNotFoundError):
-                temporary.unlink()  # of a process that died here
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-                file.write(body)
-                file.flush()
-                os.fsync(file.fileno())
-            temporary.replace(self.path)
-            sync_folder(self.path.parent)
+            write_private(self.path, b"".join(base64.b64encode(key.body) + b"\n" for key in keys))
         except OSError as error:
             raise Unavailable(f'"{self.path}" cannot be written: {error.strerror or error}') from error
 
@@ -116,20 +105,16 @@ class KeyFile:
         except OSError as error:
             raise Unavailable(f'"{self._lock}" cannot be written: {error.strerror or error}') from error
         try:
-            await _lock(descriptor, clock, str(self.path))
+            for _ in range(LOCK_TRIES_MAX):  # no waiting: the holder of the lock may run on the same event loop
+                with suppress(BlockingIOError):
+                    flock(descriptor, LOCK_EX | LOCK_NB)
+                    break
+                await clock.sleep(LOCK_TRY_S)
+            else:
+                raise Unavailable(f'another process has locked "{self.path}" for too long: try again later')
             yield
         finally:
             os.close(descriptor)
-
-
-async def _lock(descriptor: int, clock: Clock, name: str) -> None:
-    """Polls instead of waiting, because the holder of the lock may run on the same event loop."""
-    for _ in range(LOCK_TRIES_MAX):
-        with suppress(BlockingIOError):
-            flock(descriptor, LOCK_EX | LOCK_NB)
-            return
-        await clock.sleep(LOCK_TRY_S)
-    raise Unavailable(f'another process has locked "{name}" for too long: try again later')
 
 
 def _parsed(texts: list[str], what: str) -> list[Key]:

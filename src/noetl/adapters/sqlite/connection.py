@@ -90,7 +90,6 @@ def lock_files(folder: Path) -> list[str]:
 
 
 def remove_lock(folder: Path, name: str) -> None:
-    """Remove the lock file of a dead process."""
     with suppress(OSError):
         (folder / name).unlink()
 

@@ -233,17 +233,6 @@ class SqliteListing:
             execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid = row
             if lock not in alive:
                 alive[lock] = is_alive(self._database.locks, lock)
-            head = ExecutionHead(
-                execution_id=execution_id,
-                path=path,
-                digest=digest,
-                status=status,
-                seq=seq,
-                started_at=instant(started_at),
-                updated_at=instant(updated_at),
-                parent=parent,
-                pid=pid,
-                owner_alive=alive[lock],
-            )
-            heads.append(head)
+            instants = instant(started_at), instant(updated_at)
+            heads.append(ExecutionHead(execution_id, path, digest, status, seq, *instants, parent, pid, alive[lock]))
         return heads

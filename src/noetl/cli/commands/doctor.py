@@ -14,7 +14,7 @@ from noetl.cli.output.screen import Screen
 from noetl.views.styled_text import Style, Styled, folded
 
 if TYPE_CHECKING:
-    from noetl.runtime.doctor.checks import Diagnosis, DoctorOptions, Grade
+    from noetl.runtime.doctor import Diagnosis, DoctorOptions, Grade
 
 
 @app.command()
@@ -52,7 +52,7 @@ def doctor(
     def command(reporter: Reporter) -> int:
         import asyncio
 
-        from noetl.runtime.doctor.checks import has_failures, run_checks
+        from noetl.runtime.doctor import has_failures, run_checks
 
         found = asyncio.run(run_checks(_options(db, server, nats, monitor)))
         wrong = has_failures(found, strict=strict)
@@ -66,7 +66,7 @@ def doctor(
 
 def _options(db: str | None, server: str | None, nats: str | None, monitor: str | None) -> DoctorOptions:
     """What was named; without any option what other commands would use here. Raises UsageError."""
-    from noetl.runtime.doctor.checks import DoctorOptions
+    from noetl.runtime.doctor import DoctorOptions
     from noetl.runtime.settings import database_path, database_url, nats_url
     from noetl.session.connect import Server, resolve
 

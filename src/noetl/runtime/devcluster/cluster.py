@@ -118,7 +118,8 @@ class DevCluster:
         port = self.options.port or free_port()  # as late as possible: another process could take it
         self._addresses = ClusterAddresses(postgres.url(), nats.url(), port, key, link_key)
         await self._ensure_token(postgres.url())
-        for group in _in_groups(self._specs(self.options, self._addresses, folder.path)):
+        specs = self._specs(self.options, self._addresses, folder.path)
+        for group in (specs[:1], specs[1:]):  # the first one alone, then all others together
             await self._start_group([(spec, "") for spec in group])
         self._write_environment()
         for child in self._all():
@@ -134,11 +135,8 @@ class DevCluster:
 
         async def start(child: ManagedProcess, words: str) -> None:
             seconds = await child.start()
-            self._report(
-                DevClusterStatus(
-                    child.name, words or child.ready_line.partition("ready")[2].strip(" :") or "ready", seconds
-                )
-            )
+            words = words or child.ready_line.partition("ready")[2].strip(" :") or "ready"
+            self._report(DevClusterStatus(child.name, words, seconds))
 
         try:
             async with asyncio.TaskGroup() as tasks:
@@ -176,14 +174,11 @@ class DevCluster:
     async def _supervise(self, child: ManagedProcess) -> None:
         delay, since = RESTART_S, self._clock.monotonic()
         while True:
-            words = describe_exit(await child.wait())
+            ended = describe_exit(await child.wait())
             if self._clock.monotonic() - since > STEADY_S:
                 delay = RESTART_S
-            self._report(
-                DevClusterStatus(
-                    child.name, f"has ended ({words}); restart in {delay:g} s; log {child.log}", is_wrong=True
-                )
-            )
+            words = f"has ended ({ended}); restart in {delay:g} s; log {child.log}"
+            self._report(DevClusterStatus(child.name, words, is_wrong=True))
             await self._clock.sleep(delay)
             delay = min(2 * delay, RESTART_MAX_S)
             since = self._clock.monotonic()
@@ -284,11 +279,6 @@ def cluster_processes(options: DevClusterOptions, addresses: ClusterAddresses, f
         for number in range(1, options.workers + 1)
     ]
     return [server, *workers]
-
-
-def _in_groups(specs: list[ServiceSpec]) -> list[list[ServiceSpec]]:
-    """The first one alone, then all others together."""
-    return [group for group in (specs[:1], specs[1:]) if group]
 
 
 def _inherited(environment: Mapping[str, str]) -> dict[str, str]:

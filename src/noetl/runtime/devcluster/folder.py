@@ -18,7 +18,7 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final
 
-from noetl.adapters.files import make_folder, sync_folder
+from noetl.adapters.files import make_folder, write_private
 from noetl.clock import Clock
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
@@ -121,16 +121,8 @@ class Folder:
 
     def put(self, name: str, text: str) -> Path:
         """Write a private file atomically; it is on disk when this returns."""
-        file, made = self.path / name, self.path / f"{name}.new"
-        with suppress(FileNotFoundError):
-            made.unlink()  # left by a process that died here
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        with os.fdopen(os.open(made, flags, 0o600), "w", encoding="utf-8") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fsync(stream.fileno())
-        made.replace(file)
-        sync_folder(self.path)
+        file = self.path / name
+        write_private(file, text.encode())
         return file
 
     def secret(self, name: str, make: Callable[[], str]) -> str:

@@ -206,7 +206,6 @@ class RotatingLog:
 
 
 def describe_exit(code: int | None) -> str:
-    """A readable exit code."""
     if code is not None and code < 0:
         with suppress(ValueError):
             return f"by {signal.Signals(-code).name}"

@@ -15,7 +15,7 @@ from noetl.adapters.nats.connection import NatsClient, NatsSettings
 from noetl.adapters.nats.queue import STREAM
 from noetl.errors import NoetlError
 from noetl.net.describe import count
-from noetl.runtime.doctor.checks import Diagnosis
+from noetl.runtime.doctor import Diagnosis
 
 OLDEST: Final = (2, 10, 23)  # in older versions a kill could destroy the whole stream
 CONNECT_S: Final = 3

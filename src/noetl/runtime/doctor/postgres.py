@@ -15,7 +15,7 @@ from noetl.clock import Clock, SystemClock
 from noetl.defaults import LEASE_S
 from noetl.errors import NoetlError
 from noetl.net.describe import count
-from noetl.runtime.doctor.checks import Diagnosis, check_stored_secrets
+from noetl.runtime.doctor import Diagnosis, check_stored_secrets
 
 if TYPE_CHECKING:
     from asyncpg import Connection

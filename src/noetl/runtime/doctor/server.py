@@ -13,7 +13,7 @@ from noetl.net.describe import count
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.reader import read
-from noetl.runtime.doctor.checks import Diagnosis
+from noetl.runtime.doctor import Diagnosis
 from noetl.runtime.embedded import EMBEDDED_WORKER
 from noetl.secret import Secret
 from noetl.tool import Tools

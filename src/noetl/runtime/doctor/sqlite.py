@@ -17,7 +17,7 @@ from noetl.adapters.sqlite.schema import VERSION, version_of
 from noetl.engine.state import LIVE
 from noetl.errors import NoetlError
 from noetl.net.describe import count
-from noetl.runtime.doctor.checks import Diagnosis, check_stored_secrets
+from noetl.runtime.doctor import Diagnosis, check_stored_secrets
 
 SPACE_LOW: Final = 1 << 30
 SPACE_NONE: Final = 64 << 20

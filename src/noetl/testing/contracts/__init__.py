@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import wraps
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from noetl.errors import NoetlError
 
@@ -28,6 +28,20 @@ def async_test(test: Callable[[T], Awaitable[None]]) -> Callable[[T], None]:
         asyncio.run(main())
 
     return run
+
+
+def opened_test(method: str) -> Callable[[Callable[[Any, Any], Awaitable[None]]], Callable[[Any], None]]:
+    """Run a test method in a new event loop, with the value of the context manager that `method` returns."""
+
+    def decorated(test: Callable[[Any, Any], Awaitable[None]]) -> Callable[[Any], None]:
+        async def run(self: Any) -> None:
+            async with getattr(self, method)() as opened:
+                await test(self, opened)
+
+        run.__name__, run.__doc__ = test.__name__, test.__doc__  # not its parameters: pytest would look for fixtures
+        return async_test(run)
+
+    return decorated
 
 
 async def error_of(work: Awaitable[object]) -> NoetlError | None:

@@ -35,7 +35,7 @@ from noetl.ports import (
     WorkerInfo,
     WorkerRegistry,
 )
-from noetl.testing.contracts import async_test, error_of
+from noetl.testing.contracts import async_test, error_of, opened_test
 
 Connect: TypeAlias = Callable[[], Transport]
 
@@ -63,170 +63,159 @@ class TransportContract:
     def open(self) -> AbstractAsyncContextManager[Connect]:
         """A broker. Each call of the result makes another transport to it, and all are closed in the end."""
 
-    @async_test
-    async def test_every_subscriber_of_a_subject_receives_each_message_in_order(self) -> None:
-        async with self.open() as connect:
-            one, other, sender = connect(), connect(), connect()
-            inboxes = [ReceivedMessages(), ReceivedMessages(), ReceivedMessages()]
-            await one.subscribe("a.b", inboxes[0])
-            await one.subscribe("a.*", inboxes[1])
-            await other.subscribe("a.b", inboxes[2])
-            for each in (one, other):
-                await each.flush()
-            for number in range(100):
-                await sender.publish("a.b", b"%d" % number)
-            await sender.publish("b.b", b"another subject")
-            await sender.publish("a.b.c", b"another subject")
-            for inbox in inboxes:
-                assert await inbox.data(100) == [b"%d" % number for number in range(100)]
+    @opened_test("open")
+    async def test_every_subscriber_of_a_subject_receives_each_message_in_order(self, connect: Connect) -> None:
+        one, other, sender = connect(), connect(), connect()
+        inboxes = [ReceivedMessages(), ReceivedMessages(), ReceivedMessages()]
+        await one.subscribe("a.b", inboxes[0])
+        await one.subscribe("a.*", inboxes[1])
+        await other.subscribe("a.b", inboxes[2])
+        for each in (one, other):
+            await each.flush()
+        for number in range(100):
+            await sender.publish("a.b", b"%d" % number)
+        await sender.publish("b.b", b"another subject")
+        await sender.publish("a.b.c", b"another subject")
+        for inbox in inboxes:
+            assert await inbox.data(100) == [b"%d" % number for number in range(100)]
 
-    @async_test
-    async def test_one_subscription_of_a_group_receives_each_message(self) -> None:
-        async with self.open() as connect:
-            received: asyncio.Queue[bytes] = asyncio.Queue()
-            for _ in range(3):
-                transport = connect()
-                await transport.subscribe("work", lambda each: received.put_nowait(each.data), group="g")
-                await transport.flush()
-            sender, bodies = connect(), [b"%d" % number for number in range(50)]
-            for body in bodies:
-                await sender.publish("work", body)
-            assert sorted([await received.get() for _ in bodies]) == sorted(bodies)
-            await sender.publish("work", b"last")
-            assert await received.get() == b"last"
+    @opened_test("open")
+    async def test_one_subscription_of_a_group_receives_each_message(self, connect: Connect) -> None:
+        received: asyncio.Queue[bytes] = asyncio.Queue()
+        for _ in range(3):
+            transport = connect()
+            await transport.subscribe("work", lambda each: received.put_nowait(each.data), group="g")
+            await transport.flush()
+        sender, bodies = connect(), [b"%d" % number for number in range(50)]
+        for body in bodies:
+            await sender.publish("work", body)
+        assert sorted([await received.get() for _ in bodies]) == sorted(bodies)
+        await sender.publish("work", b"last")
+        assert await received.get() == b"last"
 
-    @async_test
-    async def test_a_request_returns_the_reply(self) -> None:
-        async with self.open() as connect:
-            server, client = connect(), connect()
-            tasks: list[asyncio.Future[None]] = []
+    @opened_test("open")
+    async def test_a_request_returns_the_reply(self, connect: Connect) -> None:
+        server, client = connect(), connect()
+        tasks: list[asyncio.Future[None]] = []
 
-            def reply(message: Message) -> None:
-                body = message.subject.encode() + b":" + message.data
-                tasks.append(asyncio.ensure_future(server.publish(message.reply, body)))
+        def reply(message: Message) -> None:
+            body = message.subject.encode() + b":" + message.data
+            tasks.append(asyncio.ensure_future(server.publish(message.reply, body)))
 
-            await server.subscribe("ask.*", reply)
-            await server.flush()
-            replies = await asyncio.gather(*(client.request(f"ask.{n}", [b"%d" % n]) for n in range(20)))
-            assert replies == [b"ask.%d:%d" % (n, n) for n in range(20)]
+        await server.subscribe("ask.*", reply)
+        await server.flush()
+        replies = await asyncio.gather(*(client.request(f"ask.{n}", [b"%d" % n]) for n in range(20)))
+        assert replies == [b"ask.%d:%d" % (n, n) for n in range(20)]
 
-    @async_test
-    async def test_requests_and_replies_may_consist_of_several_messages(self) -> None:
-        async with self.open() as connect:
-            server, client, inbox, parts = connect(), connect(), ReceivedMessages(), list[bytes]()
-            await server.subscribe("ask", inbox)
-            await server.flush()
+    @opened_test("open")
+    async def test_requests_and_replies_may_consist_of_several_messages(self, connect: Connect) -> None:
+        server, client, inbox, parts = connect(), connect(), ReceivedMessages(), list[bytes]()
+        await server.subscribe("ask", inbox)
+        await server.flush()
 
-            def collect(data: bytes) -> bytes | None:
-                parts.append(data)
-                return b"".join(parts) if data == b"end" else None
+        def collect(data: bytes) -> bytes | None:
+            parts.append(data)
+            return b"".join(parts) if data == b"end" else None
 
-            asking = asyncio.ensure_future(client.request("ask", [b"1", b"2", b"3"], collect))
-            messages = [await inbox.messages.get() for _ in range(3)]
-            assert [each.data for each in messages] == [b"1", b"2", b"3"]
-            assert len({each.reply for each in messages}) == 1
-            for data in (b"a", b"b", b"end"):
-                await server.publish(messages[0].reply, data)
-            assert await asking == b"abend"
+        asking = asyncio.ensure_future(client.request("ask", [b"1", b"2", b"3"], collect))
+        messages = [await inbox.messages.get() for _ in range(3)]
+        assert [each.data for each in messages] == [b"1", b"2", b"3"]
+        assert len({each.reply for each in messages}) == 1
+        for data in (b"a", b"b", b"end"):
+            await server.publish(messages[0].reply, data)
+        assert await asking == b"abend"
 
-    @async_test
-    async def test_an_error_of_collect_ends_the_request(self) -> None:
-        async with self.open() as connect:
-            server, client, inbox = connect(), connect(), ReceivedMessages()
-            await server.subscribe("ask", inbox)
-            await server.flush()
+    @opened_test("open")
+    async def test_an_error_of_collect_ends_the_request(self, connect: Connect) -> None:
+        server, client, inbox = connect(), connect(), ReceivedMessages()
+        await server.subscribe("ask", inbox)
+        await server.flush()
 
-            def collect(data: bytes) -> bytes | None:
-                raise Unavailable(f"bad part {data!r}")
+        def collect(data: bytes) -> bytes | None:
+            raise Unavailable(f"bad part {data!r}")
 
-            asking = asyncio.ensure_future(client.request("ask", [b"?"], collect))
-            await server.publish((await inbox.messages.get()).reply, b"x")
-            assert "bad part" in str(await error_of(asking))
+        asking = asyncio.ensure_future(client.request("ask", [b"?"], collect))
+        await server.publish((await inbox.messages.get()).reply, b"x")
+        assert "bad part" in str(await error_of(asking))
 
-    @async_test
-    async def test_a_request_without_a_subscriber_fails_at_once(self) -> None:
-        async with self.open() as connect:
-            assert type(await error_of(connect().request("no.subscriber", [b"?"]))) is NoResponder
+    @opened_test("open")
+    async def test_a_request_without_a_subscriber_fails_at_once(self, connect: Connect) -> None:
+        assert type(await error_of(connect().request("no.subscriber", [b"?"]))) is NoResponder
 
-    @async_test
-    async def test_a_request_without_a_reply_fails_when_its_time_is_over(self) -> None:
-        async with self.open() as connect:
-            server = connect()
-            await server.subscribe("silent", ReceivedMessages())
-            await server.flush()
-            error = await error_of(connect().request("silent", [b"?"], timeout_s=0.05))
-            assert type(error) is ReplyTimeout
+    @opened_test("open")
+    async def test_a_request_without_a_reply_fails_when_its_time_is_over(self, connect: Connect) -> None:
+        server = connect()
+        await server.subscribe("silent", ReceivedMessages())
+        await server.flush()
+        error = await error_of(connect().request("silent", [b"?"], timeout_s=0.05))
+        assert type(error) is ReplyTimeout
 
-    @async_test
-    async def test_a_closed_subscription_handles_messages_in_flight_and_then_no_more(self) -> None:
-        async with self.open() as connect:
-            receiver, sender, inbox, other = connect(), connect(), ReceivedMessages(), ReceivedMessages()
-            closing = await receiver.subscribe("a", inbox)
-            dropping = await receiver.subscribe("b", other)
-            assert (closing.subject, dropping.subject) == ("a", "b")
-            await receiver.flush()
-            await sender.publish("a", b"1")
-            await sender.flush()
-            await closing.close()
-            await dropping.drop()
-            assert await inbox.data(1) == [b"1"]
-            for subject in ("a", "b"):
-                await sender.publish(subject, b"2")
-            await sender.flush()
-            await receiver.flush()
-            assert inbox.messages.empty()
-            assert other.messages.empty()
-            assert type(await error_of(sender.request("a", [b"?"]))) is NoResponder
+    @opened_test("open")
+    async def test_a_closed_subscription_handles_messages_in_flight_and_then_no_more(self, connect: Connect) -> None:
+        receiver, sender, inbox, other = connect(), connect(), ReceivedMessages(), ReceivedMessages()
+        closing = await receiver.subscribe("a", inbox)
+        dropping = await receiver.subscribe("b", other)
+        assert (closing.subject, dropping.subject) == ("a", "b")
+        await receiver.flush()
+        await sender.publish("a", b"1")
+        await sender.flush()
+        await closing.close()
+        await dropping.drop()
+        assert await inbox.data(1) == [b"1"]
+        for subject in ("a", "b"):
+            await sender.publish(subject, b"2")
+        await sender.flush()
+        await receiver.flush()
+        assert inbox.messages.empty()
+        assert other.messages.empty()
+        assert type(await error_of(sender.request("a", [b"?"]))) is NoResponder
 
-    @async_test
-    async def test_a_failing_handler_affects_no_other_subscriber(self) -> None:
-        async with self.open() as connect:
-            errors: asyncio.Queue[object] = asyncio.Queue()
-            loop = asyncio.get_running_loop()
-            loop.set_exception_handler(lambda _, context: errors.put_nowait(context["exception"]))
-            receiver, inbox = connect(), ReceivedMessages()
+    @opened_test("open")
+    async def test_a_failing_handler_affects_no_other_subscriber(self, connect: Connect) -> None:
+        errors: asyncio.Queue[object] = asyncio.Queue()
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: errors.put_nowait(context["exception"]))
+        receiver, inbox = connect(), ReceivedMessages()
 
-            def fail(message: Message) -> None:
-                raise ZeroDivisionError(message.data)
+        def fail(message: Message) -> None:
+            raise ZeroDivisionError(message.data)
 
-            await receiver.subscribe("a", fail)
-            await receiver.subscribe("a", inbox)
-            await receiver.flush()
-            await connect().publish("a", b"1")
-            assert await inbox.data(1) == [b"1"]
-            assert isinstance(await errors.get(), ZeroDivisionError)
+        await receiver.subscribe("a", fail)
+        await receiver.subscribe("a", inbox)
+        await receiver.flush()
+        await connect().publish("a", b"1")
+        assert await inbox.data(1) == [b"1"]
+        assert isinstance(await errors.get(), ZeroDivisionError)
 
-    @async_test
-    async def test_the_payload_limit_is_known_and_enforced(self) -> None:
-        async with self.open() as connect:
-            transport, inbox = connect(), ReceivedMessages()
-            assert transport.payload_limit == 0
-            await transport.open()
-            await transport.open()  # no effect
-            limit = transport.payload_limit
-            assert limit >= 65_536
-            await transport.subscribe("a", inbox)
-            assert isinstance(await error_of(transport.publish("a", b"x" * (limit + 1))), Unavailable)
-            await transport.publish("a", b"x" * limit)
-            assert await inbox.data(1) == [b"x" * limit]
+    @opened_test("open")
+    async def test_the_payload_limit_is_known_and_enforced(self, connect: Connect) -> None:
+        transport, inbox = connect(), ReceivedMessages()
+        assert transport.payload_limit == 0
+        await transport.open()
+        await transport.open()  # no effect
+        limit = transport.payload_limit
+        assert limit >= 65_536
+        await transport.subscribe("a", inbox)
+        assert isinstance(await error_of(transport.publish("a", b"x" * (limit + 1))), Unavailable)
+        await transport.publish("a", b"x" * limit)
+        assert await inbox.data(1) == [b"x" * limit]
 
-    @async_test
-    async def test_a_closed_transport_is_unavailable_and_ends_its_requests(self) -> None:
-        async with self.open() as connect:
-            server, client, inbox = connect(), connect(), ReceivedMessages()
-            await server.subscribe("ask", inbox)
-            await server.flush()
-            asking = asyncio.ensure_future(client.request("ask", [b"?"]))
-            await inbox.messages.get()
-            await client.close()
-            for work in (
-                asking,
-                client.publish("ask", b"?"),
-                client.request("ask", [b"?"]),
-                client.subscribe("ask", inbox),
-                client.flush(),
-            ):
-                assert isinstance(await error_of(work), Unavailable)
+    @opened_test("open")
+    async def test_a_closed_transport_is_unavailable_and_ends_its_requests(self, connect: Connect) -> None:
+        server, client, inbox = connect(), connect(), ReceivedMessages()
+        await server.subscribe("ask", inbox)
+        await server.flush()
+        asking = asyncio.ensure_future(client.request("ask", [b"?"]))
+        await inbox.messages.get()
+        await client.close()
+        for work in (
+            asking,
+            client.publish("ask", b"?"),
+            client.request("ask", [b"?"]),
+            client.subscribe("ask", inbox),
+            client.flush(),
+        ):
+            assert isinstance(await error_of(work), Unavailable)
 
 
 ONE: Final = 'workflow:\n- step: start\n  tool: {kind: http, url: "http://x/{{ workload }}"}\n'

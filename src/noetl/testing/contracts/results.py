@@ -8,14 +8,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 from abc import abstractmethod
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON
-from noetl.ports import ResultCleanup, ResultStore, StoredResult
-from noetl.testing.contracts import async_test, error_of
+from noetl.ports import ResultCleanup, ResultStore
+from noetl.testing.contracts import error_of, opened_test
 
 LARGE: Final = b"0123456789abcde\n" * 200_000  # 3.2 MB: several parts in every store
 PIECE: Final = 100_003  # a prime, unlike the part size of every store
@@ -52,17 +52,6 @@ async def all_of(chunks: AsyncIterator[bytes]) -> bytes:
     return b"".join([chunk async for chunk in chunks])
 
 
-def store_test(test: Callable[[Any, ClearableStore], Awaitable[None]]) -> Callable[[Any], None]:
-    """Run a test method in a new event loop, with an open store."""
-
-    async def run(self: ResultStoreContract) -> None:
-        async with self.open_store() as store:
-            await test(self, store)
-
-    run.__name__ = test.__name__
-    return async_test(run)
-
-
 class ResultStoreContract:
     """Payloads by reference."""
 
@@ -74,7 +63,7 @@ class ResultStoreContract:
     async def damage(self, ref: dict[str, JSON]) -> None:
         """Change one stored byte of a result, without the knowledge of the open store."""
 
-    @store_test
+    @opened_test("open_store")
     async def test_a_result_comes_back_and_the_same_body_has_one_ref(self, store: ClearableStore) -> None:
         for body in (b"[1, 2]", b"", LARGE):
             ref = await store.put("e", body, "application/json")
@@ -85,7 +74,7 @@ class ResultStoreContract:
             assert ref["meta"] == meta
             assert ref["locator"]["key"] == f"e/{digest}"
 
-    @store_test
+    @opened_test("open_store")
     async def test_a_written_stream_has_the_same_ref_as_its_body(self, store: ClearableStore) -> None:
         for body in (b"[1, 2]", b"", LARGE):
             written = await store.write("e", pieces(body), "text/plain")
@@ -93,7 +82,7 @@ class ResultStoreContract:
             assert await store.put("e", body, "text/plain") == written
             assert await store.write("e", pieces(body, 7 if len(body) < 9 else 1 << 20), "text/plain") == written
 
-    @store_test
+    @opened_test("open_store")
     async def test_chunks_are_complete_and_limited_in_size(self, store: ClearableStore) -> None:
         for body in (b"x", b"", LARGE):
             ref = await store.put("e", body, "text/plain")
@@ -102,7 +91,7 @@ class ResultStoreContract:
             assert all(0 < len(chunk) <= 1 << 20 for chunk in chunks)
             assert all(isinstance(chunk, bytes) for chunk in chunks)
 
-    @store_test
+    @opened_test("open_store")
     async def test_concurrent_results_are_independent(self, store: ClearableStore) -> None:
         bodies = [bytes([number % 8]) * 300_000 for number in range(24)]
         refs = await asyncio.gather(
@@ -113,7 +102,7 @@ class ResultStoreContract:
         )
         assert await asyncio.gather(*(store.get(ref) for ref in refs)) == bodies
 
-    @store_test
+    @opened_test("open_store")
     async def test_a_failed_stream_leaves_no_result(self, store: ClearableStore) -> None:
         whole = await store.put("f", LARGE, "text/plain")
         try:
@@ -128,7 +117,7 @@ class ResultStoreContract:
             whole["locator"]["key"]
         ]
 
-    @store_test
+    @opened_test("open_store")
     async def test_one_changed_byte_is_detected_by_get_and_read(self, store: ClearableStore) -> None:
         for body in (b"small", LARGE):
             ref = await store.put("e", body, "text/plain")
@@ -136,7 +125,7 @@ class ResultStoreContract:
             assert isinstance(await error_of(store.get(ref)), Damaged)
             assert isinstance(await error_of(all_of(store.read(ref))), Damaged)
 
-    @store_test
+    @opened_test("open_store")
     async def test_a_changed_byte_of_10_mb_is_detected_20_times_of_20(self, store: ClearableStore) -> None:
         seen = 0
         for number in range(20):
@@ -148,14 +137,14 @@ class ResultStoreContract:
             await store.drop([ref["locator"]["key"]])
         assert seen == 20
 
-    @store_test
+    @opened_test("open_store")
     async def test_executions_share_no_results_d53(self, store: ClearableStore) -> None:
         one, other = await store.put("e", b"x", "text/plain"), await store.put("f", b"x", "text/plain")
         assert one != other
         await store.drop([one["locator"]["key"]])
         assert await store.get(other) == b"x"
 
-    @store_test
+    @opened_test("open_store")
     async def test_an_unknown_result_is_not_found(self, store: ClearableStore) -> None:
         ref = await store.put("e", b"x", "text/plain")
         others = ["e/nothing", f"f/{ref['meta']['sha256']}", f"e/{'0' * 64}"]
@@ -165,7 +154,7 @@ class ResultStoreContract:
             assert isinstance(await error_of(store.get(other)), NotFound)
             assert isinstance(await error_of(all_of(store.read(other))), NotFound)
 
-    @store_test
+    @opened_test("open_store")
     async def test_a_hostile_name_finds_and_changes_nothing(self, store: ClearableStore) -> None:
         ref = await store.put("e", b"x", "text/plain")
         before = [kept async for kept in store.kept()]
@@ -181,7 +170,7 @@ class ResultStoreContract:
         assert [kept async for kept in store.kept()] == before
         assert await store.get(ref) == b"x"
 
-    @store_test
+    @opened_test("open_store")
     async def test_results_are_listed_by_execution_until_dropped(self, store: ClearableStore) -> None:
         assert [kept async for kept in store.kept()] == []
         refs = [
@@ -194,7 +183,7 @@ class ResultStoreContract:
         assert {(kept.key, kept.bytes) for kept in found} == {
             (ref["locator"]["key"], ref["meta"]["bytes"]) for ref in refs
         }
-        assert [_execution(kept) for kept in found] in (["e", "e", "f", "f"], ["f", "f", "e", "e"])
+        assert [kept.key.partition("/")[0] for kept in found] in (["e", "e", "f", "f"], ["f", "f", "e", "e"])
         assert not any(kept.torn for kept in found)
         await store.drop([keys[0], keys[0], f"unknown/{'0' * 64}"])
         await store.drop([])
@@ -202,7 +191,3 @@ class ResultStoreContract:
         assert isinstance(await error_of(store.get(refs[0])), NotFound)
         assert await store.put("f", b"one", "text/plain") == refs[0]
         assert await store.get(refs[0]) == b"one"
-
-
-def _execution(kept: StoredResult) -> str:
-    return kept.key.partition("/")[0]

@@ -10,16 +10,14 @@ import hashlib
 from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from datetime import timedelta
+from typing import NamedTuple
 
 from noetl.errors import NotFound, Unavailable
 from noetl.playbook.model import Credential
 from noetl.ports import ApiToken, ApiTokenStore, SecretProvider, SecretRow, SecretRows
-from noetl.testing.contracts import async_test, error_of
-from noetl.testing.contracts.stores import STRANGE
-
-AT: Final = datetime(2026, 1, 1, 12, 30, 59, 123456, tzinfo=UTC)
+from noetl.testing.contracts import async_test, error_of, opened_test
+from noetl.testing.contracts.stores import AT, STRANGE
 
 
 class SecretSetup(NamedTuple):
@@ -72,37 +70,34 @@ class TokensContract:
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[ApiTokenStore]: ...
 
-    @async_test
-    async def test_a_token_is_found_by_digest_even_if_it_has_expired(self) -> None:
-        async with self.make() as tokens:
-            for made in (_token("a", 0.5, "read", "run"), _token("b", -1, "admin", lasts_s=0.25)):
-                await tokens.add(*made)
-                assert await tokens.find(made[1]) == made[0]
-            for digest in (b"", b"\0" * 32, hashlib.sha256(b"unknown").digest()):
-                assert await tokens.find(digest) is None
-
-    @async_test
-    async def test_tokens_are_listed_in_the_order_of_creation(self) -> None:
-        async with self.make() as tokens:
-            assert await tokens.list() == []
-            made = [_token("z", 1, "read"), _token("b", 2), _token("a", 2, "write"), _token("c", 0)]
-            for each in made:
-                await tokens.add(*each)
-            assert [token.id for token in await tokens.list()] == ["c", "z", "a", "b"]
-            assert set(await tokens.list()) == {token for token, _ in made}
-
-    @async_test
-    async def test_a_removed_token_is_not_found(self) -> None:
-        async with self.make() as tokens:
-            (kept, kept_digest), (gone, digest) = _token("a", 0, "read"), _token("b", 1, "read")
-            await tokens.add(kept, kept_digest)
-            await tokens.add(gone, digest)
-            await tokens.remove("b")
+    @opened_test("make")
+    async def test_a_token_is_found_by_digest_even_if_it_has_expired(self, tokens: ApiTokenStore) -> None:
+        for made in (_token("a", 0.5, "read", "run"), _token("b", -1, "admin", lasts_s=0.25)):
+            await tokens.add(*made)
+            assert await tokens.find(made[1]) == made[0]
+        for digest in (b"", b"\0" * 32, hashlib.sha256(b"unknown").digest()):
             assert await tokens.find(digest) is None
-            assert await tokens.list() == [kept]
-            for name in ("b", *STRANGE):
-                assert isinstance(await error_of(tokens.remove(name)), NotFound)
-            assert await tokens.find(kept_digest) == kept
+
+    @opened_test("make")
+    async def test_tokens_are_listed_in_the_order_of_creation(self, tokens: ApiTokenStore) -> None:
+        assert await tokens.list() == []
+        made = [_token("z", 1, "read"), _token("b", 2), _token("a", 2, "write"), _token("c", 0)]
+        for each in made:
+            await tokens.add(*each)
+        assert [token.id for token in await tokens.list()] == ["c", "z", "a", "b"]
+        assert set(await tokens.list()) == {token for token, _ in made}
+
+    @opened_test("make")
+    async def test_a_removed_token_is_not_found(self, tokens: ApiTokenStore) -> None:
+        (kept, kept_digest), (gone, digest) = _token("a", 0, "read"), _token("b", 1, "read")
+        await tokens.add(kept, kept_digest)
+        await tokens.add(gone, digest)
+        await tokens.remove("b")
+        assert await tokens.find(digest) is None
+        assert await tokens.list() == [kept]
+        for name in ("b", *STRANGE):
+            assert isinstance(await error_of(tokens.remove(name)), NotFound)
+        assert await tokens.find(kept_digest) == kept
 
 
 def _row(name: str, version: int, nonce: bytes = b"nonce\0\xff", body: bytes = b"\0body\xfe") -> SecretRow:
@@ -115,56 +110,51 @@ class SecretRowsContract:
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[SecretRows]: ...
 
-    @async_test
-    async def test_a_row_comes_back_unchanged(self) -> None:
-        async with self.make() as rows:
-            assert await rows.get("a") is None
-            row = _row("a", 1)
+    @opened_test("make")
+    async def test_a_row_comes_back_unchanged(self, rows: SecretRows) -> None:
+        assert await rows.get("a") is None
+        row = _row("a", 1)
+        assert await rows.put(row, None)
+        assert await rows.get("a") == row
+        for name in ("b", *STRANGE):
+            assert await rows.get(name) is None
+
+    @opened_test("make")
+    async def test_only_the_current_row_can_be_replaced(self, rows: SecretRows) -> None:
+        first, second = _row("a", 1), _row("a", 2)
+        assert not await rows.put(second, first), "there is none yet"
+        assert await rows.get("a") is None
+        assert await rows.put(first, None)
+        assert not await rows.put(second, None)
+        assert await rows.put(second, first)
+        assert not await rows.put(_row("a", 3), first)
+        assert await rows.get("a") == second
+
+    @opened_test("make")
+    async def test_a_reencrypted_row_is_another_one_with_the_same_version(self, rows: SecretRows) -> None:
+        first = _row("a", 1)
+        again = first._replace(nonce=b"other", body=b"other", key_id="new")
+        assert await rows.put(first, None)
+        assert await rows.put(again, first)
+        assert not await rows.put(_row("a", 2), first)
+        assert await rows.get("a") == again
+
+    @opened_test("make")
+    async def test_of_concurrent_writers_of_a_row_one_wins(self, rows: SecretRows) -> None:
+        for before in (None, _row("a", 1)):
+            version = before.version + 1 if before else 1
+            new = [_row("a", version, body=b"%d" % number) for number in range(8)]
+            done = await asyncio.gather(*(rows.put(row, before) for row in new))
+            assert sum(done) == 1
+            assert await rows.get("a") == new[done.index(True)]
+            assert await rows.put(_row("a", 1), await rows.get("a"))
+
+    @opened_test("make")
+    async def test_rows_are_listed_by_name_without_removed_ones(self, rows: SecretRows) -> None:
+        made = [_row(name, number) for number, name in enumerate(("b", "ä", "a/b", "a", "B"), 1)]
+        for row in made:
             assert await rows.put(row, None)
-            assert await rows.get("a") == row
-            for name in ("b", *STRANGE):
-                assert await rows.get(name) is None
-
-    @async_test
-    async def test_only_the_current_row_can_be_replaced(self) -> None:
-        async with self.make() as rows:
-            first, second = _row("a", 1), _row("a", 2)
-            assert not await rows.put(second, first), "there is none yet"
-            assert await rows.get("a") is None
-            assert await rows.put(first, None)
-            assert not await rows.put(second, None)
-            assert await rows.put(second, first)
-            assert not await rows.put(_row("a", 3), first)
-            assert await rows.get("a") == second
-
-    @async_test
-    async def test_a_reencrypted_row_is_another_one_with_the_same_version(self) -> None:
-        async with self.make() as rows:
-            first = _row("a", 1)
-            again = first._replace(nonce=b"other", body=b"other", key_id="new")
-            assert await rows.put(first, None)
-            assert await rows.put(again, first)
-            assert not await rows.put(_row("a", 2), first)
-            assert await rows.get("a") == again
-
-    @async_test
-    async def test_of_concurrent_writers_of_a_row_one_wins(self) -> None:
-        async with self.make() as rows:
-            for before in (None, _row("a", 1)):
-                version = before.version + 1 if before else 1
-                new = [_row("a", version, body=b"%d" % number) for number in range(8)]
-                done = await asyncio.gather(*(rows.put(row, before) for row in new))
-                assert sum(done) == 1
-                assert await rows.get("a") == new[done.index(True)]
-                assert await rows.put(_row("a", 1), await rows.get("a"))
-
-    @async_test
-    async def test_rows_are_listed_by_name_without_removed_ones(self) -> None:
-        async with self.make() as rows:
-            made = [_row(name, number) for number, name in enumerate(("b", "ä", "a/b", "a", "B"), 1)]
-            for row in made:
-                assert await rows.put(row, None)
-            gone = made[0]._replace(nonce=b"", body=b"", key_id="")
-            assert await rows.put(gone, made[0])
-            assert await rows.list() == sorted(made[1:])
-            assert await rows.get("b") == gone, "its version is never reused"
+        gone = made[0]._replace(nonce=b"", body=b"", key_id="")
+        assert await rows.put(gone, made[0])
+        assert await rows.list() == sorted(made[1:])
+        assert await rows.get("b") == gone, "its version is never reused"

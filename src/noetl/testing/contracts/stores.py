@@ -28,7 +28,7 @@ from noetl.ports import (
     PlaybookVersion,
     Snapshot,
 )
-from noetl.testing.contracts import async_test, error_of
+from noetl.testing.contracts import async_test, error_of, opened_test
 
 HALF: Final = "half \ud800"  # a lone surrogate, which a command line may contain and no database can store
 STRANGE: Final = (HALF, "\0", "%", "_", "'", "", "x" * 10_000)  # names that are never stored
@@ -40,126 +40,115 @@ class CatalogContract:
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[Catalog]: ...
 
-    @async_test
-    async def test_a_text_is_found_by_digest_and_the_newest_by_path(self) -> None:
-        async with self.make() as catalog:
-            first, second = (PlaybookText("d1", "p", "ü: 1\n", "/tmp/p.yaml"), PlaybookText("d2", "p", "ü: 2\n"))
-            for text in (first, second, PlaybookText("d3", "q", "other")):
-                await catalog.put(text)
-            assert await catalog.get("d1") == first
-            assert await catalog.newest("p") == second
+    @opened_test("make")
+    async def test_a_text_is_found_by_digest_and_the_newest_by_path(self, catalog: Catalog) -> None:
+        first, second = (PlaybookText("d1", "p", "ü: 1\n", "/tmp/p.yaml"), PlaybookText("d2", "p", "ü: 2\n"))
+        for text in (first, second, PlaybookText("d3", "q", "other")):
+            await catalog.put(text)
+        assert await catalog.get("d1") == first
+        assert await catalog.newest("p") == second
 
-    @async_test
-    async def test_a_repeated_text_becomes_the_newest_without_a_new_version(self) -> None:
-        async with self.make() as catalog:
-            first, second = PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2")
-            for text in (first, second, second, first):
-                await catalog.put(text)
-            assert await catalog.newest("p") == first
-            assert await catalog.get("d2") == second
-            assert [_short(each) for each in await catalog.versions("p")] == [(2, "d2", False), (1, "d1", True)]
+    @opened_test("make")
+    async def test_a_repeated_text_becomes_the_newest_without_a_new_version(self, catalog: Catalog) -> None:
+        first, second = PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2")
+        for text in (first, second, second, first):
+            await catalog.put(text)
+        assert await catalog.newest("p") == first
+        assert await catalog.get("d2") == second
+        assert [_short(each) for each in await catalog.versions("p")] == [(2, "d2", False), (1, "d1", True)]
 
-    @async_test
-    async def test_a_repeated_text_gets_the_new_origin(self) -> None:
-        async with self.make() as catalog:
-            text = PlaybookText("d1", "p", "1", "/a.yaml")
-            for origin in ("/a.yaml", "/b.yaml", None):
-                await catalog.put(text._replace(origin=origin))
-            assert (await catalog.get("d1")).origin == "/b.yaml", "a text without an origin keeps the known one"
+    @opened_test("make")
+    async def test_a_repeated_text_gets_the_new_origin(self, catalog: Catalog) -> None:
+        text = PlaybookText("d1", "p", "1", "/a.yaml")
+        for origin in ("/a.yaml", "/b.yaml", None):
+            await catalog.put(text._replace(origin=origin))
+        assert (await catalog.get("d1")).origin == "/b.yaml", "a text without an origin keeps the known one"
 
-    @async_test
-    async def test_versions_of_each_path_are_numbered_from_one(self) -> None:
-        async with self.make() as catalog:
-            texts = [PlaybookText(f"{path}{number}", path, f"{number}") for number in (1, 2) for path in "pq"]
-            for text in texts:
-                await catalog.put(text)
-            assert [(await catalog.newest("q", number)).digest for number in (1, 2)] == ["q1", "q2"]
-            assert [_short(each) for each in await catalog.versions("p")] == [(2, "p2", True), (1, "p1", False)]
-            for version in (-1, 0, 3, 1 << 40, 1 << 70):
-                assert isinstance(await error_of(catalog.newest("p", version)), NotFound)
+    @opened_test("make")
+    async def test_versions_of_each_path_are_numbered_from_one(self, catalog: Catalog) -> None:
+        texts = [PlaybookText(f"{path}{number}", path, f"{number}") for number in (1, 2) for path in "pq"]
+        for text in texts:
+            await catalog.put(text)
+        assert [(await catalog.newest("q", number)).digest for number in (1, 2)] == ["q1", "q2"]
+        assert [_short(each) for each in await catalog.versions("p")] == [(2, "p2", True), (1, "p1", False)]
+        for version in (-1, 0, 3, 1 << 40, 1 << 70):
+            assert isinstance(await error_of(catalog.newest("p", version)), NotFound)
 
-    @async_test
-    async def test_a_version_keeps_the_time_of_its_first_registration(self) -> None:
-        async with self.make() as catalog:
-            for digest in ("d1", "d2"):
-                await catalog.put(PlaybookText(digest, "p", digest))
-            before = await catalog.versions("p")
-            await catalog.put(PlaybookText("d1", "p", "d1", "/p.yaml"))
-            after = await catalog.versions("p")
-            assert [each.at for each in after] == [each.at for each in before]
-            assert after[0].at >= after[1].at
-            assert all(each.at.utcoffset() == timedelta(0) for each in after)
+    @opened_test("make")
+    async def test_a_version_keeps_the_time_of_its_first_registration(self, catalog: Catalog) -> None:
+        for digest in ("d1", "d2"):
+            await catalog.put(PlaybookText(digest, "p", digest))
+        before = await catalog.versions("p")
+        await catalog.put(PlaybookText("d1", "p", "d1", "/p.yaml"))
+        after = await catalog.versions("p")
+        assert [each.at for each in after] == [each.at for each in before]
+        assert after[0].at >= after[1].at
+        assert all(each.at.utcoffset() == timedelta(0) for each in after)
 
-    @async_test
-    async def test_concurrent_texts_get_one_version_each(self) -> None:
-        async with self.make() as catalog:
-            texts = [PlaybookText(f"d{number % 8}", "p", f"{number % 8}") for number in range(24)]
-            await asyncio.gather(*(catalog.put(text) for text in texts))
-            found = await catalog.versions("p")
-            assert [each.version for each in found] == [8, 7, 6, 5, 4, 3, 2, 1]
-            assert {each.digest for each in found} == {text.digest for text in texts}
-            assert [each.digest for each in found if each.current] == [(await catalog.newest("p")).digest]
+    @opened_test("make")
+    async def test_concurrent_texts_get_one_version_each(self, catalog: Catalog) -> None:
+        texts = [PlaybookText(f"d{number % 8}", "p", f"{number % 8}") for number in range(24)]
+        await asyncio.gather(*(catalog.put(text) for text in texts))
+        found = await catalog.versions("p")
+        assert [each.version for each in found] == [8, 7, 6, 5, 4, 3, 2, 1]
+        assert {each.digest for each in found} == {text.digest for text in texts}
+        assert [each.digest for each in found if each.current] == [(await catalog.newest("p")).digest]
 
-    @async_test
-    async def test_paths_are_listed_in_order_and_in_pages(self) -> None:
-        async with self.make() as catalog:
-            assert await catalog.list() == []
-            paths = ["b", "B", "a/b", "a-b", "a", "ä", "_", "a b"]
-            for path in paths:
-                for number in (1, 2):
-                    await catalog.put(PlaybookText(f"{path}{number}", path, path * number))
-            found = await catalog.list()
-            assert [each.path for each in found] == sorted(paths)
-            assert all(each.version == 2 and each.current and not each.archived for each in found)
-            assert await catalog.list(limit=3) == found[:3]
-            assert await catalog.list(after=found[2].path, limit=3) == found[3:6]
-            assert await catalog.list(after=sorted(paths)[-1]) == []
-            assert await catalog.list(after="a,") == [each for each in found if each.path > "a,"]
-            assert await catalog.list(limit=0) == await catalog.list(limit=-1) == []
+    @opened_test("make")
+    async def test_paths_are_listed_in_order_and_in_pages(self, catalog: Catalog) -> None:
+        assert await catalog.list() == []
+        paths = ["b", "B", "a/b", "a-b", "a", "ä", "_", "a b"]
+        for path in paths:
+            for number in (1, 2):
+                await catalog.put(PlaybookText(f"{path}{number}", path, path * number))
+        found = await catalog.list()
+        assert [each.path for each in found] == sorted(paths)
+        assert all(each.version == 2 and each.current and not each.archived for each in found)
+        assert await catalog.list(limit=3) == found[:3]
+        assert await catalog.list(after=found[2].path, limit=3) == found[3:6]
+        assert await catalog.list(after=sorted(paths)[-1]) == []
+        assert await catalog.list(after="a,") == [each for each in found if each.path > "a,"]
+        assert await catalog.list(limit=0) == await catalog.list(limit=-1) == []
 
-    @async_test
-    async def test_an_archived_path_has_no_newest_text_but_keeps_its_versions(self) -> None:
-        async with self.make() as catalog:
-            for text in (PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2"), PlaybookText("d3", "q", "3")):
-                await catalog.put(text)
-            for _ in range(2):
-                await catalog.archive("p")
-            for work in (catalog.newest("p"), catalog.newest("p", 1)):
-                assert isinstance(await error_of(work), NotFound)
-            assert (await catalog.get("d2")).text == "2"
-            assert [each.path for each in await catalog.list()] == ["q"]
-            both = await catalog.list(archived=True)
-            assert [(each.path, each.archived) for each in both] == [("p", True), ("q", False)]
-            assert all(each.archived for each in await catalog.versions("p"))
+    @opened_test("make")
+    async def test_an_archived_path_has_no_newest_text_but_keeps_its_versions(self, catalog: Catalog) -> None:
+        for text in (PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2"), PlaybookText("d3", "q", "3")):
+            await catalog.put(text)
+        for _ in range(2):
+            await catalog.archive("p")
+        for work in (catalog.newest("p"), catalog.newest("p", 1)):
+            assert isinstance(await error_of(work), NotFound)
+        assert (await catalog.get("d2")).text == "2"
+        assert [each.path for each in await catalog.list()] == ["q"]
+        both = await catalog.list(archived=True)
+        assert [(each.path, each.archived) for each in both] == [("p", True), ("q", False)]
+        assert all(each.archived for each in await catalog.versions("p"))
 
-    @async_test
-    async def test_registering_any_text_reopens_an_archived_path(self) -> None:
-        async with self.make() as catalog:
-            texts = (PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2"), PlaybookText("d3", "p", "3"))
-            await catalog.put(texts[0])
-            await catalog.put(texts[1])
-            for text in (texts[1], texts[0], texts[2]):  # the current one, an older one, a new one
-                await catalog.archive("p")
-                await catalog.put(text)
-                assert await catalog.newest("p") == text
-                assert not any(each.archived for each in await catalog.versions("p"))
+    @opened_test("make")
+    async def test_registering_any_text_reopens_an_archived_path(self, catalog: Catalog) -> None:
+        texts = (PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2"), PlaybookText("d3", "p", "3"))
+        await catalog.put(texts[0])
+        await catalog.put(texts[1])
+        for text in (texts[1], texts[0], texts[2]):  # the current one, an older one, a new one
+            await catalog.archive("p")
+            await catalog.put(text)
+            assert await catalog.newest("p") == text
+            assert not any(each.archived for each in await catalog.versions("p"))
 
-    @async_test
-    async def test_an_unknown_text_is_not_found(self) -> None:
-        async with self.make() as catalog:
-            await catalog.put(PlaybookText("d1", "p", "1"))
-            for name in ("none", *STRANGE):
-                for read in (catalog.get, catalog.newest, catalog.versions, catalog.archive):
-                    assert isinstance(await error_of(read(name)), NotFound)
-            for after in STRANGE:
-                assert len(await catalog.list(after=after)) <= 1
+    @opened_test("make")
+    async def test_an_unknown_text_is_not_found(self, catalog: Catalog) -> None:
+        await catalog.put(PlaybookText("d1", "p", "1"))
+        for name in ("none", *STRANGE):
+            for read in (catalog.get, catalog.newest, catalog.versions, catalog.archive):
+                assert isinstance(await error_of(read(name)), NotFound)
+        for after in STRANGE:
+            assert len(await catalog.list(after=after)) <= 1
 
-    @async_test
-    async def test_invalid_unicode_is_refused(self) -> None:
-        async with self.make() as catalog:
-            for text in (PlaybookText("d", HALF, "1"), PlaybookText("d", "p", HALF), PlaybookText("d", "p", "1", HALF)):
-                assert isinstance(await error_of(catalog.put(text)), Rejected)
-            assert await catalog.list() == []
+    @opened_test("make")
+    async def test_invalid_unicode_is_refused(self, catalog: Catalog) -> None:
+        for text in (PlaybookText("d", HALF, "1"), PlaybookText("d", "p", HALF), PlaybookText("d", "p", "1", HALF)):
+            assert isinstance(await error_of(catalog.put(text)), Rejected)
+        assert await catalog.list() == []
 
 
 def _short(version: PlaybookVersion) -> tuple[int, str, bool]:
@@ -442,75 +431,69 @@ class ListingContract:
     @abstractmethod
     def make(self) -> AbstractAsyncContextManager[ListedLog]: ...
 
-    @async_test
-    async def test_a_head_describes_an_execution(self) -> None:
-        async with self.make() as log:
-            await _fill(log)
-            head = await log.listing.head("0199-ab")
-            assert (head.path, head.digest, head.status, head.seq) == ("q", "d1", "running", 2)
-            assert head.started_at == AT + timedelta(seconds=1)
-            assert head.updated_at == AT + timedelta(seconds=61)
-            assert (head.parent, head.owner_alive) == ("0199-aa/call#1@1", True)
-            assert (await log.listing.head("0199-aa")).parent is None
-            for name in ("0199", *STRANGE):
-                assert isinstance(await error_of(log.listing.head(name)), NotFound)
+    @opened_test("make")
+    async def test_a_head_describes_an_execution(self, log: ListedLog) -> None:
+        await _fill(log)
+        head = await log.listing.head("0199-ab")
+        assert (head.path, head.digest, head.status, head.seq) == ("q", "d1", "running", 2)
+        assert head.started_at == AT + timedelta(seconds=1)
+        assert head.updated_at == AT + timedelta(seconds=61)
+        assert (head.parent, head.owner_alive) == ("0199-aa/call#1@1", True)
+        assert (await log.listing.head("0199-aa")).parent is None
+        for name in ("0199", *STRANGE):
+            assert isinstance(await error_of(log.listing.head(name)), NotFound)
 
-    @async_test
-    async def test_executions_are_listed_newest_first_in_pages(self) -> None:
-        async with self.make() as log:
-            assert await log.listing.executions() == []
-            await _fill(log)
-            found = await log.listing.executions()
-            assert [head.execution_id for head in found] == [each[0] for each in reversed(EXECUTIONS)]
-            assert found == [await log.listing.head(head.execution_id) for head in found]
-            assert await log.listing.executions(2) == found[:2]
-            assert await log.listing.executions(2, before=found[1].execution_id) == found[2:4]
-            assert await log.listing.executions(0) == await log.listing.executions(-1) == []
-            for before in ("unknown", HALF, "\0"):
-                assert await log.listing.executions(before=before) == []
+    @opened_test("make")
+    async def test_executions_are_listed_newest_first_in_pages(self, log: ListedLog) -> None:
+        assert await log.listing.executions() == []
+        await _fill(log)
+        found = await log.listing.executions()
+        assert [head.execution_id for head in found] == [each[0] for each in reversed(EXECUTIONS)]
+        assert found == [await log.listing.head(head.execution_id) for head in found]
+        assert await log.listing.executions(2) == found[:2]
+        assert await log.listing.executions(2, before=found[1].execution_id) == found[2:4]
+        assert await log.listing.executions(0) == await log.listing.executions(-1) == []
+        for before in ("unknown", HALF, "\0"):
+            assert await log.listing.executions(before=before) == []
 
-    @async_test
-    async def test_executions_are_filtered_by_status_and_path(self) -> None:
-        async with self.make() as log:
-            await _fill(log)
-            query, found = log.listing.executions, await log.listing.executions()
-            assert await query(open_only=True) == [head for head in found if head.status not in ENDED]
-            assert await query(status="error") == [head for head in found if head.status == "error"]
-            assert await query(path="p") == [head for head in found if head.path == "p"]
-            assert await query(path="p", status="ok", before="0199-a") == found[-1:]
-            assert await query(path="p", open_only=True) == await query(path="%") == await query(path=HALF) == []
+    @opened_test("make")
+    async def test_executions_are_filtered_by_status_and_path(self, log: ListedLog) -> None:
+        await _fill(log)
+        query, found = log.listing.executions, await log.listing.executions()
+        assert await query(open_only=True) == [head for head in found if head.status not in ENDED]
+        assert await query(status="error") == [head for head in found if head.status == "error"]
+        assert await query(path="p") == [head for head in found if head.path == "p"]
+        assert await query(path="p", status="ok", before="0199-a") == found[-1:]
+        assert await query(path="p", open_only=True) == await query(path="%") == await query(path=HALF) == []
 
-    @async_test
-    async def test_children_are_the_executions_that_frames_have_started(self) -> None:
-        async with self.make() as log:
-            await _fill(log)
+    @opened_test("make")
+    async def test_children_are_the_executions_that_frames_have_started(self, log: ListedLog) -> None:
+        await _fill(log)
 
-            async def children(execution_id: str) -> list[str]:
-                return [head.execution_id for head in await log.listing.children(execution_id)]
+        async def children(execution_id: str) -> list[str]:
+            return [head.execution_id for head in await log.listing.children(execution_id)]
 
-            assert await children("0199-aa") == ["0199-ab", "0200"], "in the order of their starts"
-            assert await children("0199-ab") == ["0200-aa"], "without grandchildren"
-            for name in ("0200", "0199-a", "0199", *STRANGE):
-                assert await children(name) == []
-            (head,) = await log.listing.children("0199-ab")
-            assert head == await log.listing.head("0200-aa")
+        assert await children("0199-aa") == ["0199-ab", "0200"], "in the order of their starts"
+        assert await children("0199-ab") == ["0200-aa"], "without grandchildren"
+        for name in ("0200", "0199-a", "0199", *STRANGE):
+            assert await children(name) == []
+        (head,) = await log.listing.children("0199-ab")
+        assert head == await log.listing.head("0200-aa")
 
-    @async_test
-    async def test_an_id_can_be_shortened(self) -> None:
-        async with self.make() as log:
-            await _fill(log)
-            find = log.listing.find
-            assert await find("0199-aa") == ["0199-aa"]
-            assert await find("0200-") == ["0200-aa"]
-            assert await find("0199") == ["0199-a", "0199-aa", "0199-ab"]
-            assert await find("0200") == ["0200"], "a full id matches alone"
-            assert len(await find("")) == len(EXECUTIONS)
-            for prefix in ("0200%", "02_0", *(name for name in STRANGE if name)):
-                assert await find(prefix) == []
+    @opened_test("make")
+    async def test_an_id_can_be_shortened(self, log: ListedLog) -> None:
+        await _fill(log)
+        find = log.listing.find
+        assert await find("0199-aa") == ["0199-aa"]
+        assert await find("0200-") == ["0200-aa"]
+        assert await find("0199") == ["0199-a", "0199-aa", "0199-ab"]
+        assert await find("0200") == ["0200"], "a full id matches alone"
+        assert len(await find("")) == len(EXECUTIONS)
+        for prefix in ("0200%", "02_0", *(name for name in STRANGE if name)):
+            assert await find(prefix) == []
 
-    @async_test
-    async def test_last_is_the_execution_that_started_last(self) -> None:
-        async with self.make() as log:
-            assert isinstance(await error_of(log.listing.last()), NotFound)
-            await _fill(log)
-            assert await log.listing.last() == "0199-a"
+    @opened_test("make")
+    async def test_last_is_the_execution_that_started_last(self, log: ListedLog) -> None:
+        assert isinstance(await error_of(log.listing.last()), NotFound)
+        await _fill(log)
+        assert await log.listing.last() == "0199-a"

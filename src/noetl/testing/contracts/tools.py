@@ -27,7 +27,7 @@ from noetl.engine.state import State
 from noetl.output import DATA_LEVELS_MAX, JSON, Output, clean
 from noetl.playbook.kinds import record_of
 from noetl.playbook.shapes import KeyShape
-from noetl.runtime import EmbeddedRuntime, open_local_store
+from noetl.runtime.embedded import EmbeddedRuntime, open_local_store
 from noetl.tool import Call, Tool, Tools, describe
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: example, path: example}\n"

@@ -130,7 +130,6 @@ class SimLoop(asyncio.AbstractEventLoop):
         heapq.heappush(self._timers, (when, self._count, due))
 
     def spawn(self, process: str, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        """Start a task in a simulated process."""
         context = contextvars.copy_context()
         context.run(PROCESS.set, self._process(process))
         return self.create_task(work, context=context)

@@ -153,15 +153,6 @@ class SimStore:
         return await self._request(lambda: self.memory.servers(server, ttl_s))
 
 
-class _KillableQueue(MemoryQueue):
-    """A queue whose takers may be killed."""
-
-    def wake_all(self) -> None:
-        """Live takers wait again. A killed taker would otherwise consume a wake-up that another one needs."""
-        for _ in range(len(self._takers)):
-            self._wake_one()
-
-
 class SimQueue:
     """A queue that drops, repeats and delays pointers, and that may lose all of them.
 
@@ -172,7 +163,7 @@ class SimQueue:
     def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore) -> None:
         self._loop, self.rates, self._store = loop, rates, store
         self._clock = SimClock(loop)
-        self._queue = _KillableQueue()
+        self._queue = MemoryQueue()
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
         random = self._loop.random
@@ -201,7 +192,7 @@ class SimQueue:
         self._queue.wipe()
 
     def lose_takers(self) -> None:
-        """Call this after a process was killed: it may have waited in `take`."""
+        """Call this after a process was killed: its takers would consume a wake-up that a live one needs."""
         self._queue.wake_all()
 
 
