@@ -324,9 +324,8 @@ class OutageLog:
         elif now < self._logged + OUTAGE_INTERVAL_S:
             return
         self._logged = now
-        self._log.warning(
-            f"{self._name}.unavailable", error=error, times=self._count, for_s=round(now - self._begun, 1)
-        )
+        for_s = round(now - self._begun, 1)
+        self._log.warning(f"{self._name}.unavailable", error=error, times=self._count, for_s=for_s)
 
     def end(self) -> None:
         """The component answers. This is called after every commit, so that it must be cheap."""

@@ -148,17 +148,14 @@ async def _version(connection: Connection) -> int:
     if about["server"] < OLDEST:
         raise Unavailable(f"NoETL needs PostgreSQL {OLDEST // 10_000} or newer")
     if about["encoding"] != "UTF8":
-        raise Unavailable(
-            f"the encoding of the database is {about['encoding']}, not UTF8: create one with ENCODING 'UTF8'"
-        )
+        found = f"the encoding of the database is {about['encoding']}, not UTF8"
+        raise Unavailable(f"{found}: create one with ENCODING 'UTF8'")
     if not about["taken"]:
         return 0
     if not about["ours"]:
         raise Unavailable("the schema noetl belongs to another program: choose another database for NoETL")
     version: int = await connection.fetchval("SELECT number FROM noetl.version")
     if version > VERSION:
-        raise Unavailable(
-            f"the database was written by a newer NoETL (tables of version {version}, not {VERSION}): "
-            "update NoETL, or choose another database"
-        )
+        found = f"the database was written by a newer NoETL (tables of version {version}, not {VERSION})"
+        raise Unavailable(f"{found}: update NoETL, or choose another database")
     return version

@@ -245,9 +245,8 @@ def _checked(name: str, value: str) -> bytes:
     if not name or len(name) > NAME_CHARS_MAX or not name.isprintable():
         raise Rejected("bad-name", f"a name has 1 to {NAME_CHARS_MAX} printable characters")
     if len(value) < SECRET_CHARS_MIN:
-        raise Rejected(
-            "too-short", f"a secret has at least {SECRET_CHARS_MIN} characters: a shorter one cannot be masked"
-        )
+        reason = f"a secret has at least {SECRET_CHARS_MIN} characters: a shorter one cannot be masked"
+        raise Rejected("too-short", reason)
     try:
         body = value.encode()
     except UnicodeEncodeError:

@@ -128,10 +128,8 @@ def version_of(connection: apsw.Connection, name: str) -> int:
     if application != APPLICATION_ID and (application or version or tables):
         raise Unavailable(f'"{name}" is a database of another program: choose another file for NoETL')
     if version > VERSION:
-        raise Unavailable(
-            f'"{name}" was written by a newer NoETL (tables of version {version}, not {VERSION}): '
-            "update NoETL, or choose another file"
-        )
+        found = f'"{name}" was written by a newer NoETL (tables of version {version}, not {VERSION})'
+        raise Unavailable(f"{found}: update NoETL, or choose another file")
     return version
 
 

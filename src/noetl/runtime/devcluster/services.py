@@ -228,9 +228,8 @@ def check_reachable(path: Path, account: Account | None) -> None:
     for each in path.parents:
         if not each.stat().st_mode & 0o001:
             reason = f'PostgreSQL runs as "{account.name}" and has no access to "{each}"'
-            raise Rejected(
-                "not-reachable", f"{reason}: name a folder with --dir that it can reach, such as /var/lib/noetl/up"
-            )
+            advice = "name a folder with --dir that it can reach, such as /var/lib/noetl/up"
+            raise Rejected("not-reachable", f"{reason}: {advice}")
 
 
 def serves_data(pid: int, data: Path) -> bool | None:
@@ -344,7 +343,6 @@ def _quoted(path: Path) -> str:
     """A string for the configuration of NATS. Raises Rejected for characters that it cannot contain."""
     text = str(path)
     if not text.isprintable() or '"' in text or "\\" in text:
-        raise Rejected(
-            "bad-folder", "NATS cannot use a folder with quotes, backslashes or control characters in its name"
-        )
+        reason = "NATS cannot use a folder with quotes, backslashes or control characters in its name"
+        raise Rejected("bad-folder", reason)
     return f'"{text}"'

@@ -180,8 +180,7 @@ def check_stored_secrets(stored: Mapping[str, int], known: set[str]) -> Diagnosi
     total, lost = sum(stored.values()), sum(count for id, count in stored.items() if id not in known)
     if lost:
         cure = f"add the old key to {VARIABLE}, after the current one; or set these secrets again"
-        return Diagnosis(
-            "stored-secrets", "error", f"{lost} of {total} stored secrets need a key that is missing", cure
-        )
+        words = f"{lost} of {total} stored secrets need a key that is missing"
+        return Diagnosis("stored-secrets", "error", words, cure)
     words = "no secrets are stored" if not total else f"{total} stored secrets, and their keys are available"
     return Diagnosis("stored-secrets", "ok", words)

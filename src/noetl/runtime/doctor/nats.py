@@ -92,9 +92,8 @@ def check_version(client: Client) -> Diagnosis:
     text, wanted = f"{found.major}.{found.minor}.{found.patch}", ".".join(map(str, OLDEST))
     if (found.major, found.minor, found.patch) < OLDEST:
         words = f"NATS {text} may lose the queue and results when it is killed"
-        return Diagnosis(
-            "nats-version", "error", words, f"install {wanted} or newer; the package of Debian 12 is too old"
-        )
+        cure = f"install {wanted} or newer; the package of Debian 12 is too old"
+        return Diagnosis("nats-version", "error", words, cure)
     return Diagnosis("nats-version", "ok", f"NATS {text} answers")
 
 
@@ -103,9 +102,9 @@ def check_payload(client: Client) -> Diagnosis:
     if size < PAYLOAD_MIN:
         return Diagnosis("nats-payload", "error", f"messages are limited to {size} bytes", cure)
     words = f"messages are limited to {size >> 20} MB"
-    return Diagnosis(
-        "nats-payload", "ok" if size >= PAYLOAD_GOOD else "info", words, cure if size < PAYLOAD_GOOD else None
-    )
+    if size < PAYLOAD_GOOD:
+        return Diagnosis("nats-payload", "info", words, cure)
+    return Diagnosis("nats-payload", "ok", words)
 
 
 async def check_queue(stream: Any) -> Diagnosis:
@@ -120,10 +119,8 @@ async def check_queue(stream: Any) -> Diagnosis:
     pools = ", ".join(f"{each.name} ({each.num_pending} waiting)" for each in consumers) or "none"
     words = f"{about.state.messages} pointers in the work queue; pools: {pools}"
     if stuck:
-        names = ", ".join(stuck)
-        return Diagnosis(
-            "nats-queue", "warning", f"{words}; no worker serves {names}", f"noetl worker --pool {stuck[0]}"
-        )
+        words += f"; no worker serves {', '.join(stuck)}"
+        return Diagnosis("nats-queue", "warning", words, f"noetl worker --pool {stuck[0]}")
     return Diagnosis("nats-queue", "ok", words)
 
 

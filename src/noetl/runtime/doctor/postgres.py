@@ -156,10 +156,8 @@ def check_schema(number: int | None) -> Diagnosis:
         words = f"the tables have version {number}, and this NoETL supports {VERSION}"
         return Diagnosis(check, "error", words, "update NoETL on this machine")
     if number < VERSION:
-        words = (
-            "no tables yet" if number == 0 else f"the tables have version {number}, and this NoETL supports {VERSION}"
-        )
-        return Diagnosis(check, "info", f"{words}: the next `noetl server` upgrades them")
+        found = f"the tables have version {number}, and this NoETL supports {VERSION}" if number else "no tables yet"
+        return Diagnosis(check, "info", f"{found}: the next `noetl server` upgrades them")
     return Diagnosis(check, "ok", f"the tables have version {number}")
 
 
@@ -179,9 +177,8 @@ async def check_executions(connection: Connection) -> Diagnosis:
     row: Any = await connection.fetchrow(_OPEN)
     if row["ownerless"]:
         words = f"{row['ownerless']} of {row['all']} open executions have no live owner and make no progress"
-        return Diagnosis(
-            "postgres-executions", "warning", words, f"start a server; a live one adopts them within {LEASE_S:g} s"
-        )
+        cure = f"start a server; a live one adopts them within {LEASE_S:g} s"
+        return Diagnosis("postgres-executions", "warning", words, cure)
     return Diagnosis("postgres-executions", "ok", f"{row['all']} open executions, each with a live owner")
 
 

@@ -69,9 +69,8 @@ async def check_token(client: Client) -> Diagnosis:
     try:
         identity = await client.whoami()
     except (Rejected, NotFound, Unavailable) as error:
-        return Diagnosis(
-            "server-token", "error", str(error), "create one on the server: noetl token create NAME --scope run"
-        )
+        cure = "create one on the server: noetl token create NAME --scope run"
+        return Diagnosis("server-token", "error", str(error), cure)
     if identity.get("open"):
         return Diagnosis("server-token", "info", "it requires no token, which is only safe for local use")
     scopes = ", ".join(str(each) for each in identity.get("scopes") or ()) or "none"

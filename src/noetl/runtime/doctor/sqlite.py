@@ -124,9 +124,8 @@ def check_journal_mode(connection: apsw.Connection) -> Diagnosis:
     """NoETL always writes with synchronous=FULL; only the journal mode is a property of the file."""
     if (found := str(connection.pragma("journal_mode"))) != "wal":
         words = f"journal_mode is {found} and not wal: readers and the writer block each other"
-        return Diagnosis(
-            "sqlite-mode", "warning", words, "the next `noetl run` sets it; no other program should change it"
-        )
+        cure = "the next `noetl run` sets it; no other program should change it"
+        return Diagnosis("sqlite-mode", "warning", words, cure)
     return Diagnosis("sqlite-mode", "ok", "journal_mode=WAL, and NoETL commits with synchronous=FULL")
 
 

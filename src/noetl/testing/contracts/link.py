@@ -208,13 +208,8 @@ class TransportContract:
         asking = asyncio.ensure_future(client.request("ask", [b"?"]))
         await inbox.messages.get()
         await client.close()
-        for work in (
-            asking,
-            client.publish("ask", b"?"),
-            client.request("ask", [b"?"]),
-            client.subscribe("ask", inbox),
-            client.flush(),
-        ):
+        sending = client.publish("ask", b"?"), client.request("ask", [b"?"])
+        for work in (asking, *sending, client.subscribe("ask", inbox), client.flush()):
             assert isinstance(await error_of(work), Unavailable)
 
 

@@ -103,9 +103,8 @@ class SimStore:
             if refused is None and each.owner != self.memory.epoch(each.execution_id):
                 self.violations.append(f"{each.execution_id}: an append of a former owner was accepted")
             if refused is None and abs((each.at - self._clock.now()).total_seconds()) > DRIFT_S_MAX:
-                self.violations.append(
-                    f"{each.execution_id}: the instant of an append is far from the time of the store"
-                )
+                message = "the instant of an append is far from the time of the store"
+                self.violations.append(f"{each.execution_id}: {message}")
         return done
 
     async def status(self, execution_id: str) -> Status | None:
