@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from noetl.api.executions import to_datetime
-from noetl.ports import ApiToken, WorkerInfo
+from noetl.ports import ApiToken, SecretInfo, WorkerInfo
 from noetl.views.log import instant
 
 EXPIRY_MAX_S: Final = 10 * 366 * 86_400
@@ -24,6 +24,14 @@ class CredentialItem(Struct, frozen=True, kw_only=True):
     name: str
     version: int
     at: str  # when it was set
+
+    @staticmethod
+    def from_info(info: SecretInfo) -> CredentialItem:
+        return CredentialItem(name=info.name, version=info.version, at=instant(info.at))
+
+    def to_info(self) -> SecretInfo:
+        """Raises msgspec.ValidationError when the time is invalid."""
+        return SecretInfo(self.name, self.version, to_datetime(self.at))
 
 
 class CredentialList(Struct, frozen=True, kw_only=True):

@@ -10,7 +10,6 @@ from msgspec import Struct
 from noetl.api.executions import Dialect
 from noetl.drawing.chart import Role
 from noetl.net.graph import Carries
-from noetl.views.documents import ProblemDocument
 from noetl.views.explain import Explanation
 from noetl.views.timeline import FactLine
 from noetl.views.tool_kinds import FieldDocument
@@ -24,11 +23,6 @@ class PlaybookReference(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     path: str | None = None
     version: int | None = None  # None: the current one
     digest: str | None = None
-
-
-class CheckResponse(Struct, frozen=True, kw_only=True):
-    ok: bool  # there are no errors
-    problems: tuple[ProblemDocument, ...]
 
 
 class ExplainResponse(Struct, frozen=True, kw_only=True):

@@ -46,6 +46,11 @@ class PlaybookTextRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     dialect: Dialect = "canonical"
 
 
+class CheckResponse(Struct, frozen=True, kw_only=True):
+    ok: bool  # there are no errors
+    problems: tuple[ProblemDocument, ...]
+
+
 class UpgradeNote(Struct, frozen=True, kw_only=True):
     """Something that the upgrade of an older dialect could not keep."""
 

@@ -11,8 +11,6 @@ GraphChoice: TypeAlias = Literal["mermaid", "dot", "svg"]
 
 
 class RunOptions(NamedTuple):
-    """The arguments of `noetl run`."""
-
     file: str
     sets: tuple[str, ...] = ()  # `key=value`, in the order of the command line
     workload: str | None = None  # a file
@@ -24,8 +22,6 @@ class RunOptions(NamedTuple):
 
 
 class CheckOptions(NamedTuple):
-    """The arguments of `noetl check`."""
-
     files: list[str]
     format: FormatChoice = "auto"
     dialect: DialectChoice = "canonical"

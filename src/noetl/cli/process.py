@@ -23,8 +23,6 @@ EXTRAS = install_hint("postgres", "nats")
 
 
 class ServerCommand(NamedTuple):
-    """The arguments of `noetl server`."""
-
     database: str | None
     nats: str | None
     host: str
@@ -35,8 +33,6 @@ class ServerCommand(NamedTuple):
 
 
 class WorkerCommand(NamedTuple):
-    """The arguments of `noetl worker`."""
-
     nats: str | None
     pool: str
     slots: int

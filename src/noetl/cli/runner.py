@@ -7,7 +7,7 @@ continues it. On a server Ctrl-C only stops the progress display.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Final, TypeAlias
@@ -34,7 +34,7 @@ from noetl.session.sources import STDIN, find_source
 from noetl.views.documents import ShowDocument
 from noetl.views.styled_text import Styled
 
-Begin: TypeAlias = Callable[[], Awaitable[Execution]]
+Begin: TypeAlias = Callable[[], Coroutine[object, object, Execution]]
 
 PAUSED_GRACE_S: Final = 86_400.0  # running calls of a paused execution finish (D67)
 UNDECLARED_MAX: Final = 5  # undeclared keys of the workload that are named
@@ -163,21 +163,17 @@ async def _until_rest(
 
 async def _begin(session: Session, begin: Begin, interrupts: Interrupts) -> Execution:
     try:
-        return await interrupts.unless(_awaited(begin))
+        return await interrupts.unless(begin())
     except BaseException:
         await session.drain(0)
         raise
-
-
-async def _awaited(begin: Begin) -> Execution:
-    return await begin()
 
 
 async def _rest(reporter: Reporter, execution: Execution, progress: Progress, interrupts: Interrupts) -> None:
     session, grace_s = execution.session, GRACE_S
     async with drawn(progress, reporter.screen, session.clock):
         try:
-            if await interrupts.unless(_status(execution)) == "paused":
+            if await interrupts.unless(session.rest(execution.id)) == "paused":
                 grace_s = PAUSED_GRACE_S
         except Unavailable:
             grace_s = 0  # results that arrive now could not be stored
@@ -186,21 +182,13 @@ async def _rest(reporter: Reporter, execution: Execution, progress: Progress, in
             await _drain(session, grace_s, interrupts)
 
 
-async def _status(execution: Execution) -> str:
-    return await execution.session.rest(execution.id)
-
-
 async def _drain(session: Session, grace_s: float, interrupts: Interrupts) -> None:
     """One more signal than so far ends the wait for running calls."""
     unless = interrupts.unless_again if interrupts.first.is_set() else interrupts.unless
     try:
-        await unless(_drained(session, grace_s))
+        await unless(session.drain(grace_s))
     except Interrupted:
         await session.drain(0)
-
-
-async def _drained(session: Session, grace_s: float) -> None:
-    await session.drain(grace_s)
 
 
 # How it ended

@@ -5,14 +5,13 @@
 
 from noetl.api.executions import CommandResponse, StartResponse, StreamEnd, StreamLine
 from noetl.api.playbooks import RegisterResponse
-from noetl.client.client import Client, CredentialInfo, fact_of
+from noetl.client.client import Client, fact_of
 from noetl.client.http import HttpTransport, PlaybookRefused, address
 from noetl.client.remote_ports import RemoteCatalog, RemoteListing, RemoteResults, RemoteStore
 
 __all__ = [
     "Client",
     "CommandResponse",
-    "CredentialInfo",
     "HttpTransport",
     "PlaybookRefused",
     "RegisterResponse",

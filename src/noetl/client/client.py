@@ -34,7 +34,6 @@ from noetl.api.executions import (
     StartResponse,
     StreamEnd,
     StreamLine,
-    to_datetime,
 )
 from noetl.api.playbooks import RegisterResponse
 from noetl.client.http import RETRY_MAX_S, RETRY_S, HttpTransport, decode
@@ -44,21 +43,13 @@ from noetl.engine import Event
 from noetl.engine.facts import Fact
 from noetl.errors import Unavailable
 from noetl.output import JSON
-from noetl.ports import ApiToken
+from noetl.ports import ApiToken, SecretInfo
 from noetl.secret import Secret
 from noetl.views.documents import ShowDocument
 from noetl.views.envelopes import Envelope
 
 WAIT_S: Final = 60.0  # how long one request waits for the end of an execution; then it is repeated
 RUN_S: Final = 3_600.0
-
-
-class CredentialInfo(NamedTuple):
-    """A stored secret without its value."""
-
-    name: str
-    version: int
-    at: datetime  # when it was set
 
 
 class Client:
@@ -87,11 +78,7 @@ class Client:
     # Playbooks
 
     async def register(self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook") -> RegisterResponse:
-        """Register a text; the same text is the same version.
-
-        `file`: the name of the text in the positions of problems. Raises PlaybookError. `catalog` lists
-        registered playbooks and returns their texts.
-        """
+        """As the `catalog` does, which also lists registered playbooks and returns their texts."""
         return await self.catalog.register(text, dialect=dialect, file=file)
 
     # Executions
@@ -191,10 +178,10 @@ class Client:
 
     # Credentials, tokens, workers
 
-    async def credentials(self) -> list[CredentialInfo]:
+    async def credentials(self) -> list[SecretInfo]:
         """Names and versions of stored secrets, without values."""
         response = await self.http.request("GET", "/credentials")
-        return response.read_as(CredentialList, lambda found: [_info(item) for item in found.items])
+        return response.read_as(CredentialList, lambda found: list(map(CredentialItem.to_info, found.items)))
 
     async def set_credential(self, name: str, value: str | Secret) -> int:
         """Store a value. Returns its version."""
@@ -225,10 +212,6 @@ class Client:
     async def whoami(self) -> dict[str, JSON]:
         """`{name, scopes, open}` of the client's token."""
         return await self.http.get("/whoami", dict[str, JSON])
-
-
-def _info(item: CredentialItem) -> CredentialInfo:
-    return CredentialInfo(item.name, item.version, to_datetime(item.at))
 
 
 def _start_request(

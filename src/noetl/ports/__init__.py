@@ -20,6 +20,7 @@ from noetl.ports.storage import (
     PlaybookVersion,
     ResultCleanup,
     ResultStore,
+    SecretInfo,
     SecretProvider,
     SecretRow,
     SecretRows,
@@ -58,6 +59,6 @@ __all__ = [
     "EventStore", "ExecutionHead", "ExecutionListing", "ExecutionOwnership", "Feed", "FeedEvent",
     "FetchedCredential", "Grant", "Handler", "Link", "LogRow", "Message", "NoResponder", "OwnedPartitions",
     "Partitions", "PlaybookText", "PlaybookVersion", "Pointer", "QueueBackend", "QueueTraits", "ReplyTimeout",
-    "ReportAnswer", "ResultCleanup", "ResultStore", "SecretProvider", "SecretRow", "SecretRows", "Snapshot",
-    "StoredResult", "Subscription", "Transport", "WorkQueue", "WorkerInfo", "WorkerRegistry", "first_reply",
+    "ReportAnswer", "ResultCleanup", "ResultStore", "SecretInfo", "SecretProvider", "SecretRow", "SecretRows",
+    "Snapshot", "StoredResult", "Subscription", "Transport", "WorkQueue", "WorkerInfo", "WorkerRegistry", "first_reply",
 ]  # fmt: skip

@@ -310,6 +310,15 @@ class SecretRow(NamedTuple):
     at: datetime
 
 
+class SecretInfo(NamedTuple):
+    """A stored secret without its value."""
+
+    name: str
+    version: int
+    at: datetime  # of setting it
+    key_id: str = ""  # "": a server does not reveal it
+
+
 AllRows: TypeAlias = list[SecretRow]
 
 

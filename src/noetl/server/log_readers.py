@@ -1,6 +1,7 @@
 """Reads logs for the routes: folds them in slices, so that other tasks run in between, and caches the folds.
 
-A log that the engine cannot fold raises Damaged; it is not a bug of the server."""
+A log that the engine cannot fold raises Damaged; it is not a bug of the server.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +21,7 @@ from noetl.api.executions import ExecutionOverview
 from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.engine import Event, apply
-from noetl.engine.facts import Requested
-from noetl.engine.loops import iteration_outputs
+from noetl.engine.facts import Fact, Requested
 from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.errors import Damaged, NoetlError, NotFound, Rejected
@@ -32,8 +32,8 @@ from noetl.server.services import Services
 from noetl.views.documents import (
     OutputLocation,
     ShowDocument,
-    decoded,
     given_by_playbook,
+    load_output,
     refs_in,
     show_document,
     with_empty_pools,
@@ -290,7 +290,6 @@ class TimelineCache:
 # Documents of one execution, and the index of results that a log names
 
 
-DEPTH_MAX: Final = 16  # of results that are lists of results
 OUTPUT_BYTES_MAX: Final = 64 << 20  # fetched for one response; GET /results serves larger results
 
 
@@ -328,29 +327,14 @@ class OutputLoader:
         self._services = services
         self._left = OUTPUT_BYTES_MAX
 
-    async def load(self, output: Output, depth: int = 0) -> JSON:
+    async def load(self, output: Output) -> JSON:
         """The data. Raises ApiError when it is too large for one response, or Damaged."""
-        if output.data is not None or output.ref is None:
-            return output.data
-        match output.ref:
-            case {"type": "relational", "locator": {"execution_id": str(execution_id), "run": str(run)}}:
-                if depth >= DEPTH_MAX:
-                    raise Damaged(f"the results of {run} are nested more than {DEPTH_MAX} levels deep")
-                return await self._load_loop(execution_id, run, depth)
-            case {"locator": {"key": str()}}:
-                return decoded(await self._fetch(output.ref), output.ref)
-        return output.ref  # only the tool that stored it can read it (D56)
+        return await load_output(output, self._facts, self._result)
 
-    async def _load_loop(self, execution_id: str, run: str, depth: int) -> JSON:
-        """The results of a loop are in the log, by index; a failed iteration has the result null (D30)."""
-        facts = [fact for row in await self._services.store.read(execution_id) for fact in row.facts]
-        if not facts:
-            raise Damaged(f"the results of {run} are in the log of {execution_id}, which does not exist")
-        with readable(execution_id):
-            outputs = [output for _, output in iteration_outputs(facts, run)]
-        return [None if each is None else await self.load(each, depth + 1) for each in outputs]
+    async def _facts(self, execution_id: str) -> list[Fact]:
+        return [fact for row in await self._services.store.read(execution_id) for fact in row.facts]
 
-    async def _fetch(self, ref: dict[str, JSON]) -> bytes:
+    async def _result(self, ref: dict[str, JSON]) -> bytes:
         meta = ref.get("meta")
         size = meta.get("unpacked_bytes", meta.get("bytes", 0)) if isinstance(meta, dict) else 0
         self._left -= size if isinstance(size, int) and size > 0 else 0

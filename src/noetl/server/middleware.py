@@ -55,8 +55,6 @@ _HEADERS: Final[dict[bytes, bytes]] = {
 
 
 class RequestMiddleware:
-    """Wraps the whole application."""
-
     def __init__(
         self, app: ASGIApp, authenticator: Authenticator, limiter: RateLimiter, settings: ServerSettings
     ) -> None:

@@ -29,8 +29,6 @@ from noetl.server.services import Services
 
 
 class ResolvedStart(NamedTuple):
-    """The playbook of a start request."""
-
     digest: str
     problems: tuple[Problem, ...] = ()  # of a text: warnings and advice
 

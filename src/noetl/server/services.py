@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -12,7 +11,17 @@ from noetl.clock import Clock
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal
 from noetl.playbook.kinds import Kinds
-from noetl.ports import ApiTokenStore, Catalog, EventStore, ExecutionListing, Feed, Link, ResultStore, WorkerRegistry
+from noetl.ports import (
+    ApiTokenStore,
+    Catalog,
+    EventStore,
+    ExecutionListing,
+    Feed,
+    Link,
+    ResultStore,
+    SecretInfo,
+    WorkerRegistry,
+)
 from noetl.server.errors import ApiError
 from noetl.tool import Tools
 
@@ -54,23 +63,10 @@ BODY_S: Final = 30.0  # between two pieces of a body
 UI: Final = Path(__file__).parent / "static"
 
 
-class StoredSecret(Protocol):
-    """A stored secret without its value."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def at(self) -> datetime: ...
-
-
 class Secrets(Protocol):
     """Stored secrets. The API writes values and reads only names and versions."""
 
-    async def list(self) -> Sequence[StoredSecret]: ...
+    async def list(self) -> Sequence[SecretInfo]: ...
 
     async def set(self, name: str, value: str) -> int:
         """Store a value. Returns its version. Raises Rejected when the name or the value is invalid."""
@@ -104,8 +100,6 @@ class Services(NamedTuple):
 
 
 class ServerSettings(NamedTuple):
-    """Settings of the HTTP server."""
-
     open: bool = False  # no tokens, every caller is an admin: only for a loopback address
     registry: CollectorRegistry | None = None  # what /metrics returns; None: nothing
     requests_per_s: float = REQUESTS_PER_S

@@ -1,6 +1,7 @@
 """Live streams: the growing end of a log is read, converted and encoded once for all its subscribers.
 
-Earlier facts are cached in encoded pages, so that many late subscribers cost little more than one."""
+Earlier facts are cached in encoded pages, so that many late subscribers cost little more than one.
+"""
 
 from __future__ import annotations
 
@@ -202,8 +203,6 @@ HEADS_MAX: Final = 200  # looked up at once; the others follow in the next round
 
 
 class StreamHub:
-    """The streams of one server."""
-
     def __init__(self, services: Services, subscribers_max: int) -> None:
         self._services = services
         self._subscribers_max = subscribers_max

@@ -231,7 +231,7 @@ class SubscriberResponse:
         chunks = self._chunks(subscriber)
         # An error raised before the first chunk becomes an ordinary error response.
         first = await anext(chunks, b"")
-        disconnected = asyncio.ensure_future(_watch_disconnect(receive, subscriber))
+        watching = asyncio.ensure_future(_watch_disconnect(receive, subscriber))
         try:
             start: HTTPResponseStartEvent = {
                 "type": "http.response.start", "status": 200, "headers": _HEADERS,
@@ -245,19 +245,28 @@ class SubscriberResponse:
             return  # the client accepts no data: the connection is closed
         finally:
             subscriber.disconnect()
-            disconnected.cancel()
-            await asyncio.gather(disconnected, return_exceptions=True)
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
             aclose = getattr(chunks, "aclose", None)
             if aclose is not None:
                 await aclose()
 
     async def _send(self, send: Send, body: bytes, *, more: bool) -> None:
-        message: HTTPResponseBodyEvent = {"type": "http.response.body", "body": body, "more_body": more}
         async with asyncio.timeout(self._send_s):
-            await send(message)
+            await send_body(send, body, more=more)
 
 
 async def _watch_disconnect(receive: Receive, subscriber: Subscriber) -> None:
+    await disconnected(receive)
+    subscriber.disconnect()
+
+
+async def disconnected(receive: Receive) -> None:
+    """Return when the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         continue
-    subscriber.disconnect()
+
+
+async def send_body(send: Send, body: bytes, *, more: bool) -> None:
+    message: HTTPResponseBodyEvent = {"type": "http.response.body", "body": body, "more_body": more}
+    await send(message)

@@ -1,6 +1,7 @@
 """Which deployment is meant: a database or a server, named by an option, the environment or a context.
 
-Every command resolves its target, so this imports little and looks for one file at most."""
+Every command resolves its target, so this imports little and looks for one file at most.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +28,6 @@ _NAME: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,62}")
 
 
 class ServerContext(NamedTuple):
-    """A named server."""
-
     url: str
     token: Secret | None = None
     token_file: str | None = None  # read each time
@@ -134,8 +133,6 @@ def save_contexts(path: str, contexts: Contexts) -> None:
 
 
 class Server(NamedTuple):
-    """A server, and the token for it."""
-
     url: str
     token: Secret | None = None
     context: str | None = None  # the name of the context that it comes from

@@ -16,21 +16,32 @@ from noetl.output import JSON, Failure, Output
 from noetl.session.errors import ExecutionFailed, UsageError
 from noetl.session.protocol import ExecutionInfo, Session, Standing
 from noetl.session.sources import MigrationNote
-from noetl.views.documents import ShowDocument, StateDocument, read_runs, show_document, state_document
+from noetl.views.documents import (
+    OutputLocation,
+    ShowDocument,
+    StateDocument,
+    given_by_playbook,
+    given_by_step,
+    load_output,
+    read_runs,
+    show_document,
+    state_document,
+)
 from noetl.views.log import STARTUP_FACTS, events_of, readable, require_started
 from noetl.views.runs import Runs
 
 if TYPE_CHECKING:
+    from types import TracebackType
+
     from noetl.engine import Event
+    from noetl.engine.facts import Fact
     from noetl.engine.state import Status
     from noetl.ports import ExecutionListing, LogRow
-    from noetl.views.documents import OutputLocation
     from noetl.views.envelopes import Envelope
 
 LAST: Final = "last"
 PAGE: Final = 200  # executions in one request
 MATCHES_SHOWN_MAX: Final = 10  # ids with the same prefix
-NESTED_RESULTS_MAX: Final = 16  # results that are lists of results
 POLL_S: Final = 0.1
 CANCEL_S: Final = 15.0  # running calls of a cancelled execution have 10 s
 
@@ -169,8 +180,6 @@ class Execution:
         return await self.fetch(found.output)
 
     async def find_output(self, step: str | None = None) -> OutputLocation:
-        from noetl.views.documents import OutputLocation, given_by_playbook, given_by_step
-
         if step is not None:
             log = await self.log()
             with readable(self.id):
@@ -182,35 +191,18 @@ class Execution:
         rows = await self.session.log.read(self.id, max(0, info.seq - 2))
         return given_by_playbook(self.id, [fact for row in rows for fact in row.facts])
 
-    async def fetch(self, output: Output, depth: int = 0) -> JSON:
+    async def fetch(self, output: Output) -> JSON:
         """The data of an output; stored results are fetched. Raises Damaged."""
-        from noetl.views.documents import decoded
+        return await load_output(output, self._facts, self._result)
 
-        if output.data is not None or output.ref is None:
-            return output.data
-        match output.ref:
-            case {"type": "relational", "locator": {"execution_id": str(execution_id), "run": str(run)}}:
-                if depth >= NESTED_RESULTS_MAX:
-                    raise Damaged(f"the results of {run} are nested more than {NESTED_RESULTS_MAX} levels deep")
-                return await self._loop_results(execution_id, run, depth)
-            case {"locator": {"key": str()}}:
-                try:
-                    body = await self.session.results.get(output.ref)
-                except NotFound as error:
-                    raise Damaged(f"{error}: it was stored, and its file is missing") from error
-                return decoded(body, output.ref)
-        return output.ref  # only its tool can read it (D56)
+    async def _facts(self, execution_id: str) -> list[Fact]:
+        return [fact for row in await self.session.log.read(execution_id) for fact in row.facts]
 
-    async def _loop_results(self, execution_id: str, run: str, depth: int) -> JSON:
-        """The results of a loop are in the log, by index; failed iterations are null (D30)."""
-        from noetl.engine.loops import iteration_outputs
-
-        facts = [fact for row in await self.session.log.read(execution_id) for fact in row.facts]
-        if not facts:
-            raise Damaged(f"the results of {run} are in the log of {execution_id}, which does not exist")
-        with readable(execution_id):
-            outputs = [output for _, output in iteration_outputs(facts, run)]
-        return [None if each is None else await self.fetch(each, depth + 1) for each in outputs]
+    async def _result(self, ref: dict[str, JSON]) -> bytes:
+        try:
+            return await self.session.results.get(ref)
+        except NotFound as error:
+            raise Damaged(f"{error}: it was stored, and its file is missing") from error
 
     # Waiting
 
@@ -322,3 +314,25 @@ async def find_execution(listing: ExecutionListing, name: str, hint: str = "") -
         more = "\n  …" if len(found) > MATCHES_SHOWN_MAX else ""
         raise UsageError(f'several execution ids start with "{name}"; give more of it:{names}{more}')
     return found[0]
+
+
+class SessionVerbs:
+    """What a session on a file and a session on a server do in the same way."""
+
+    async def __aexit__(
+        self: Session, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def execution(self: Session, name: str) -> Execution:
+        return Execution(self, await find_execution(self.listing, name, self.hint))
+
+    def executions(
+        self: Session,
+        *,
+        status: Standing | None = None,
+        path: str | None = None,
+        open_only: bool = False,
+        limit: int | None = None,
+    ) -> AsyncIterator[ExecutionInfo]:
+        return list_executions(self.listing, status=status, path=path, open_only=open_only, limit=limit)

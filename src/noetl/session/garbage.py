@@ -31,8 +31,6 @@ GarbageReason: TypeAlias = Literal["orphan", "gone", "expired", "torn"]
 
 
 class Garbage(NamedTuple):
-    """A result that may be deleted."""
-
     named: NamedStore
     kept: StoredResult
     reason: GarbageReason

@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from noetl.clock import Clock, SystemClock
 from noetl.control.refusals import Refusal, path_in, reason_of
 from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
-from noetl.engine.facts import Cancelled, Fact, Paused, Requested
+from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, PlaybookError, Rejected, Unavailable
 from noetl.output import JSON
@@ -30,16 +29,8 @@ from noetl.runtime.embedded import (
 )
 from noetl.session.catalog import PlaybookCatalog
 from noetl.session.errors import StartRefused, UsageError, unsupported
-from noetl.session.execution import (
-    Execution,
-    ExecutionLog,
-    StartNotes,
-    find_execution,
-    last_seq,
-    list_executions,
-    until_ended,
-)
-from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
+from noetl.session.execution import Execution, ExecutionLog, SessionVerbs, StartNotes, last_seq, until_ended
+from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer
 from noetl.session.sources import (
     Dialect,
     LoadedPlaybook,
@@ -100,7 +91,7 @@ class StoredTokens:
         await self._tokens.remove(id)
 
 
-class LocalSession:
+class LocalSession(SessionVerbs):
     """The file is opened at first use, and the runtime at the first start, resume or retry."""
 
     runs_here = True
@@ -127,11 +118,6 @@ class LocalSession:
         if not self._create:
             _ = self.store
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def drain(self, grace_s: float = GRACE_S) -> None:
         if self._runtime is not None:
@@ -283,19 +269,6 @@ class LocalSession:
 
     # Reading
 
-    async def execution(self, name: str) -> Execution:
-        return Execution(self, await find_execution(self.listing, name, self.hint))
-
-    def executions(
-        self,
-        *,
-        status: Standing | None = None,
-        path: str | None = None,
-        open_only: bool = False,
-        limit: int | None = None,
-    ) -> AsyncIterator[ExecutionInfo]:
-        return list_executions(self.listing, status=status, path=path, open_only=open_only, limit=limit)
-
     async def show(self, execution_id: str) -> ShowDocument:
         log: ExecutionLog = await Execution(self, execution_id).log()
         # Without a live owner there is no progress: the clock stops at the last fact.
@@ -366,7 +339,7 @@ class LocalSession:
             with unless_taken():
                 return await cancel_ownerless(self.store, execution_id, command)
         if info.status != "cancelling":
-            await post(self.store, execution_id, command, _is_cancelled, self.hint)
+            await post(self.store, execution_id, command, lambda fact: isinstance(fact, Cancelled), self.hint)
         return await until_ended(self, execution_id)
 
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
@@ -410,10 +383,6 @@ class LocalSession:
             return False
         await self._runtime.command(execution_id, command)
         return True
-
-
-def _is_cancelled(fact: Fact) -> bool:
-    return isinstance(fact, Cancelled)
 
 
 def _derived_id(key: str) -> str:

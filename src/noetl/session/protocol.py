@@ -7,7 +7,6 @@ implement it; logic that both share reads through the four ports `listing`, `log
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from noetl.engine import Event
     from noetl.errors import Problem
     from noetl.output import JSON
-    from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, Snapshot
+    from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, SecretInfo, Snapshot
     from noetl.session.catalog import PlaybookCatalog
     from noetl.session.execution import Execution
     from noetl.session.garbage import GarbageReport
@@ -101,19 +100,6 @@ class Observer(Protocol):
     def wait(self, run: str, words: str) -> None:
         """A run waits for something that no fact shows, such as a worker of its pool."""
         ...
-
-
-class SecretInfo(Protocol):
-    """A stored secret, without its value."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def version(self) -> int: ...
-
-    @property
-    def at(self) -> datetime: ...
 
 
 class SecretAdmin(Protocol):

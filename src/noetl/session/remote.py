@@ -6,17 +6,14 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-import msgspec
-
-from noetl.api.playbooks import PlaybookTextRequest
+from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, to_problem
 from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
 from noetl.engine import Event, apply
 from noetl.engine.facts import ForChild, FrameParked
 from noetl.engine.state import LIVE, State, Status
-from noetl.errors import Mark, NotFound, PlaybookError, Problem, Rejected, Related, Unavailable
+from noetl.errors import NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.escape import one_line
 from noetl.output import JSON
 from noetl.playbook.source import Document, Scalar, Tree, parse, plain
@@ -25,8 +22,8 @@ from noetl.playbook.source import Sequence as SequenceTree
 from noetl.ports import LogRow
 from noetl.session.catalog import PlaybookCatalog
 from noetl.session.errors import StartRefused, UsageError, unsupported
-from noetl.session.execution import Execution, StartNotes, find_execution, list_executions, until_ended
-from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer, Standing
+from noetl.session.execution import Execution, SessionVerbs, StartNotes, until_ended
+from noetl.session.protocol import GRACE_S, NewToken, Observer
 from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
 from noetl.views.log import events_of
@@ -34,10 +31,10 @@ from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
     from noetl.clock import Clock
-    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing
+    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, SecretInfo
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
-    from noetl.session.protocol import LogReader, ResultReader, SecretInfo
+    from noetl.session.protocol import LogReader, ResultReader
     from noetl.views.documents import ShowDocument
 
 CHILDREN_MAX: Final = 16  # that are followed at once; of others only the wait of their caller is shown
@@ -47,8 +44,6 @@ POLLS_MAX: Final = 100  # for a child that is about to be started
 
 
 class ServerSecrets:
-    """The stored secrets of a server."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
 
@@ -66,8 +61,6 @@ class ServerSecrets:
 
 
 class ServerTokens:
-    """The API tokens of a server."""
-
     def __init__(self, client: Client) -> None:
         self._client = client
 
@@ -85,7 +78,7 @@ class ServerTokens:
         await self._client.remove_token(id)
 
 
-class RemoteSession:
+class RemoteSession(SessionVerbs):
     """Nothing is sent until a verb needs it."""
 
     runs_here = False
@@ -101,11 +94,6 @@ class RemoteSession:
 
     async def __aenter__(self) -> RemoteSession:
         return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.close()
 
     async def drain(self, grace_s: float = GRACE_S) -> None:
         """The server continues."""
@@ -165,7 +153,7 @@ class RemoteSession:
             name, text = found.path, found.text
         body = PlaybookTextRequest(text=text, dialect=dialect)
         answer = await self.client.http.request("POST", "/playbooks/check", body=body, retry=True, file=name)
-        return list(_problems(msgspec.json.decode(answer.body)["problems"], name))
+        return [to_problem(each, name) for each in answer.read(CheckResponse).problems]
 
     async def start(
         self,
@@ -194,7 +182,7 @@ class RemoteSession:
                 raise StartRefused(error.problems, document.text, id) from error
         self._started.add(started.execution_id)
         declared = plain(document.find(("workload",)))
-        problems = tuple(_problems(msgspec.to_builtins(started.problems), document.file))
+        problems = tuple(to_problem(each, document.file) for each in started.problems or ())
         notes = StartNotes(problems, (), declared if isinstance(declared, dict) else {})
         return Execution(self, started.execution_id, notes)
 
@@ -226,19 +214,6 @@ class RemoteSession:
                 ) from None
 
     # Reading
-
-    async def execution(self, name: str) -> Execution:
-        return Execution(self, await find_execution(self.listing, name, self.hint))
-
-    def executions(
-        self,
-        *,
-        status: Standing | None = None,
-        path: str | None = None,
-        open_only: bool = False,
-        limit: int | None = None,
-    ) -> AsyncIterator[ExecutionInfo]:
-        return list_executions(self.listing, status=status, path=path, open_only=open_only, limit=limit)
 
     async def show(self, execution_id: str) -> ShowDocument:
         """The server knows more than the log: whether there is a worker for what is due."""
@@ -299,16 +274,6 @@ class RemoteSession:
 
     def detach(self) -> None:
         """Executions of a server continue anyway."""
-
-
-def _problems(found: Sequence[Mapping[str, Any]], file: str) -> Iterator[Problem]:
-    """`file`: the name of the text on this side, which the server does not know."""
-    for each in found:
-        related = tuple(
-            Related(Mark(file, other["line"], other["column"]), other["note"]) for other in each.get("related") or ()
-        )
-        at = Mark(file, each["line"], each["column"])
-        yield Problem(each["code"], each["severity"], each["message"], at, each.get("fix"), related)
 
 
 def _called_paths(tree: Tree | None) -> Iterator[tuple[str, int]]:

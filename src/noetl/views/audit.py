@@ -13,6 +13,7 @@ from msgspec import Struct
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForBlock, Token, Until
 from noetl.ids import frame_id, frame_parts
+from noetl.views.log import name_of
 
 FINDINGS_MAX = 1_000  # enough for a log that is broken from end to end
 
@@ -26,8 +27,6 @@ class AuditFinding(Struct, frozen=True, kw_only=True):
 
 
 class _Run:
-    """What the audit knows about a run."""
-
     def __init__(self, parent: str | None) -> None:
         self.parent = parent  # of a block: the frame that called it
         self.started = self.ended = self.failed = False
@@ -95,7 +94,7 @@ class _Auditor:
 
     def _in_time(self, fact: Fact) -> None:
         """Is such a fact allowed now?"""
-        name = _name(fact)
+        name = name_of(fact)
         if self.phase == "over" and not isinstance(fact, facts.Retried):
             self.report("after-end", f"{name} after playbook.processed")
         elif self.phase == "finished" and not isinstance(fact, facts.Processed):
@@ -133,12 +132,12 @@ class _Auditor:
             facts.Cancelled: (("running", "paused"), "cancelling"),
         }[type(fact)]
         if self.phase not in (*before, "over", "finished"):
-            self.report("command", f"{_name(fact)} while the execution is {self.phase}")
+            self.report("command", f"{name_of(fact)} while the execution is {self.phase}")
         self.phase = after
 
     def _retried(self, fact: facts.Retried) -> None:
         if self.phase != "over":
-            self.report("command", f"{_name(fact)} while the execution is {self.phase}")
+            self.report("command", f"{name_of(fact)} while the execution is {self.phase}")
         self.phase, self.ends_in = "running", None
         self.due = list(fact.runs)
         for token in fact.tokens:
@@ -232,13 +231,13 @@ class _Auditor:
         """The run, if it has not ended."""
         run = self.runs.get(id)
         if run is None:
-            self.report("unknown-run", f"{_name(fact)} of {id}, which is not scheduled")
+            self.report("unknown-run", f"{name_of(fact)} of {id}, which is not scheduled")
         elif run.ended:
             ends = isinstance(fact, facts.StepDone | facts.StepFailed | facts.LoopDone)
             if ends:
-                self.report("ended-twice", f"{id} has ended already and ends again with {_name(fact)}")
+                self.report("ended-twice", f"{id} has ended already and ends again with {name_of(fact)}")
             else:
-                self.report("late", f"{_name(fact)} of {id}, which has ended")
+                self.report("late", f"{name_of(fact)} of {id}, which has ended")
             return None
         return run
 
@@ -306,10 +305,6 @@ class _Auditor:
     def _loop_done(self, fact: facts.LoopDone) -> None:
         self.loops.done(fact)
         self._end(fact.run, fact)
-
-
-def _name(fact: Fact) -> str:
-    return str(fact.__struct_config__.tag)
 
 
 def _unroutable(run: _Run | None) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -13,14 +13,16 @@ from msgspec.structs import replace
 
 from noetl.engine import Event, apply
 from noetl.engine.facts import Evaluated, Fact, Finished, LoopDone, StepDone, StepFailed
+from noetl.engine.loops import iteration_outputs
 from noetl.engine.state import State, Status
 from noetl.errors import Damaged, Problem, Severity
 from noetl.ids import frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
-from noetl.views.log import instant
+from noetl.views.log import instant, readable
 from noetl.views.runs import RunRecord, Runs, Tally
 
+NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
 NAMES_MAX = 20  # names of steps that ran, listed when the requested step did not
 
 
@@ -87,6 +89,34 @@ def decoded(body: bytes, ref: dict[str, JSON]) -> JSON:
         raise Damaged(f"a stored result is not JSON: {error}") from error
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(body).decode()}
+
+
+async def load_output(
+    output: Output,
+    read_facts: Callable[[str], Awaitable[Sequence[Fact]]],
+    read_result: Callable[[dict[str, JSON]], Awaitable[bytes]],
+    depth: int = 0,
+) -> JSON:
+    """The data of an output; stored results are fetched. Raises Damaged."""
+    if output.data is not None or output.ref is None:
+        return output.data
+    match output.ref:
+        case {"type": "relational", "locator": {"execution_id": str(execution_id), "run": str(run)}}:
+            # The results of a loop are in the log, by index; failed iterations are null (D30).
+            if depth >= NESTED_RESULTS_MAX:
+                raise Damaged(f"the results of {run} are nested more than {NESTED_RESULTS_MAX} levels deep")
+            facts = await read_facts(execution_id)
+            if not facts:
+                raise Damaged(f"the results of {run} are in the log of {execution_id}, which does not exist")
+            with readable(execution_id):
+                outputs = [each for _, each in iteration_outputs(facts, run)]
+            return [
+                None if each is None else await load_output(each, read_facts, read_result, depth + 1)
+                for each in outputs
+            ]
+        case {"locator": {"key": str()}}:
+            return decoded(await read_result(output.ref), output.ref)
+    return output.ref  # only the tool that stored it can read it (D56)
 
 
 def refs_in(value: JSON) -> Iterator[dict[str, JSON]]:
@@ -222,7 +252,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
     return ShowDocument(
         execution_id=state.execution_id,
         status=_STATUS[state.status],
-        output=_output(state.end_output),
+        output=output_document(state.end_output),
         error=_error(runs),
         duration_s=_between(runs.begun_at, until),
         steps=steps,
@@ -267,15 +297,11 @@ def state_document(runs: Runs) -> StateDocument:
     )
 
 
-def _output(output: Output | None) -> OutputDocument | None:
+def output_document(output: Output | None) -> OutputDocument | None:
     if output is None:
         return None
-    return OutputDocument(
-        status=output.status,
-        data=output.data,
-        ref=UNSET if output.ref is None else output.ref,
-        error=UNSET if output.error is None else output.error,
-    )
+    ref, error = UNSET if output.ref is None else output.ref, output.error or UNSET
+    return OutputDocument(status=output.status, data=output.data, ref=ref, error=error)
 
 
 def _error(runs: Runs) -> ErrorDocument | None:

@@ -57,8 +57,6 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _About(NamedTuple):
-    """The entity of an envelope and its status."""
-
     entity: Entity
     id: str
     status: EnvelopeStatus

@@ -314,17 +314,13 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
     if explanation.credentials:
         yield from _heading("Credentials")
         yield from table([(Styled(name), Styled(kind, "kind")) for name, kind in explanation.credentials])
-    yield from _heading("Steps")
-    for number, part in enumerate(explanation.steps):
-        if number:
-            yield []
-        yield from _part(part, columns)
-    if explanation.blocks:
-        yield from _heading("Blocks")
-    for number, part in enumerate(explanation.blocks):
-        if number:
-            yield []
-        yield from _part(part, columns)
+    for title, parts in (("Steps", explanation.steps), ("Blocks", explanation.blocks)):
+        if parts or title == "Steps":
+            yield from _heading(title)
+        for number, part in enumerate(parts):
+            if number:
+                yield []
+            yield from _part(part, columns)
 
 
 def _heading(text: str) -> Iterator[list[Styled]]:
@@ -347,22 +343,15 @@ def _part(part: ExplainedPart, columns: int) -> Iterator[list[Styled]]:
 def _branches(part: ExplainedPart) -> Iterator[TreeBranch]:
     if part.join is not None:
         yield _fact("join", part.join)
-    for words in part.admission:
-        yield _fact("token", words)
-    for name, value in part.input:
-        yield _fact("input", f"{name} = {value}")
-    for words in part.loops:
-        yield _fact("loop", words)
-    for words in part.policy:
-        yield _fact("policy", words)
+    input = [f"{name} = {value}" for name, value in part.input]
+    for label, lines in (("token", part.admission), ("input", input), ("loop", part.loops), ("policy", part.policy)):
+        for words in lines:
+            yield _fact(label, words)
     for number, task in enumerate(part.tasks, 1):
         yield _task(task, f"{number} " if len(part.tasks) > 1 else "")
-    if part.set:
-        yield _fact("set", ", ".join(part.set))
-    if part.reads:
-        yield _fact("reads", ", ".join(part.reads))
-    if part.writes:
-        yield _fact("writes", ", ".join(part.writes))
+    for label, names in (("set", part.set), ("reads", part.reads), ("writes", part.writes)):
+        if names:
+            yield _fact(label, ", ".join(names))
     if len(part.arcs) > 1:
         forks = part.mode == "inclusive"
         yield _fact("next", "every arc whose guard is true (fork)" if forks else "the first arc whose guard is true")

@@ -37,6 +37,10 @@ def folded(execution_id: str, events: Iterable[Event], *, up_to: int | None = No
     return state
 
 
+def name_of(fact: Fact) -> str:
+    return str(fact.__struct_config__.tag)
+
+
 @contextmanager
 def readable(execution_id: str) -> Iterator[None]:
     """Report errors of a fold as a damaged log: another program has changed it."""

@@ -46,8 +46,6 @@ class PrintedOutput(NamedTuple):
 
 
 class RunRecord(Struct, kw_only=True):
-    """The record of a run."""
-
     id: str
     step: str
     parent: str | None = None  # of a block: the run that called it

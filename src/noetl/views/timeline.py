@@ -1,6 +1,7 @@
 """An execution for one screen: counts of each step along the log, a bar for each run, any moment, facts as lines.
 
-A client can draw an execution at any moment with the timeline alone, without the log."""
+A client can draw an execution at any moment with the timeline alone, without the log.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from noetl.ids import call_id, frame_id, frame_parts, token_id
 from noetl.output import JSON, Failure
 from noetl.playbook.model import END
 from noetl.views.documents import IterationCounts, describe_waiting, iterations_of
-from noetl.views.log import instant
+from noetl.views.log import instant, name_of
 from noetl.views.runs import RunRecord, Runs, waits_for
 from noetl.views.step_counts import Counts, Sample, Track
 
@@ -309,10 +310,6 @@ class Timeline:
             blocks=blocks,
             blocks_left_out=sum(record.blocks_ended.values()) - ended + len(record.blocks) - len(blocks),
         )
-
-
-def name_of(fact: Fact) -> str:
-    return str(fact.__struct_config__.tag)
 
 
 def _ms(length: timedelta) -> int:

@@ -102,6 +102,11 @@ def mapping(shape: Shape) -> str:
     return "a mapping with " + ", ".join(f"`{key}`" for key in shape.keys)
 
 
+def summary_of(doc: str) -> str:
+    """The first sentence of a description."""
+    return doc.partition("\n\n")[0].partition(". ")[0].removesuffix(".")
+
+
 def unfolded(doc: str) -> str:
     """A docstring without the line breaks and the indentation of its source; paragraphs stay."""
     paragraphs = (" ".join(part.split()) for part in doc.split("\n\n"))

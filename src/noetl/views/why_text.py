@@ -7,17 +7,7 @@ from collections.abc import Iterable, Iterator
 from noetl.escape import one_line
 from noetl.net.describe import count
 from noetl.output import Failure
-from noetl.views.why import (
-    ArcCheck,
-    CallWhy,
-    GuardCheck,
-    RunWhy,
-    SeenValue,
-    TokenRoute,
-    TokenWhy,
-    Why,
-    WhySource,
-)
+from noetl.views.why import ArcCheck, CallWhy, GuardCheck, RunWhy, SeenValue, TokenRoute, TokenWhy, Why, WhySource
 
 
 def why_lines(why: Why) -> list[str]:

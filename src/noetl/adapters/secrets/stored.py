@@ -8,7 +8,6 @@ import hashlib
 import os
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -17,7 +16,7 @@ from noetl.adapters.files import write_private
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
-from noetl.ports import SecretRow, SecretRows
+from noetl.ports import SecretInfo, SecretRow, SecretRows
 from noetl.secret import Secret
 
 VARIABLE: Final = "NOETL_KEY"
@@ -137,15 +136,6 @@ NONCE_BYTES: Final = 12
 TRIES_MAX: Final = 100  # of a change while other writers are faster
 
 
-class StoredSecretInfo(NamedTuple):
-    """A stored secret without its value."""
-
-    name: str
-    version: int
-    at: datetime  # of setting it
-    key_id: str
-
-
 class StoredSecrets:
     """Encrypts, decrypts and lists the rows."""
 
@@ -225,8 +215,8 @@ class StoredSecrets:
                     done.add(row.name)
         raise _contended(rows[0].name)
 
-    async def list(self) -> list[StoredSecretInfo]:
-        return [StoredSecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
+    async def list(self) -> list[SecretInfo]:
+        return [SecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
 
     def versions_key(self) -> bytes | None:
         """The key for `ValueVersions`; None: there is none."""

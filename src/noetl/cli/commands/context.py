@@ -246,14 +246,12 @@ def _show_current(reporter: Reporter) -> int:
 
 
 def _known(contexts: Contexts, name: str) -> ServerContext:
-
     if name not in contexts.known:
         raise NotFound(contexts.unknown(name))
     return contexts.known[name]
 
 
 def _local(contexts: Contexts) -> dict[str, JSON]:
-
     return {"name": LOCAL, "url": None, "token": None, "current": contexts.current == LOCAL}
 
 
@@ -263,7 +261,6 @@ def _document(name: str, each: ServerContext, current: str) -> dict[str, JSON]:
 
 
 def _token(each: ServerContext) -> str:
-
     if each.token_file is not None:
         return f"from {visible(each.token_file)}"
     return "stored" if each.token is not None else ""

@@ -68,8 +68,6 @@ def events(
 
 
 class _Printer:
-    """Writes events in one of the formats."""
-
     def __init__(self, reporter: Reporter, execution: Execution, format: EventsChoice) -> None:
         self._reporter = reporter
         self._execution = execution
@@ -97,7 +95,6 @@ class _Printer:
             sys.stdout.write("\n]\n")
 
     def warn_ownerless(self) -> None:
-
         name = f"{short(self._execution.id)}{self._execution.session.hint}"
         text = f"no process runs it now: continue with noetl resume {name}"
         self._reporter.errors.line(Styled(text, "warning"))
@@ -110,23 +107,10 @@ _NOTHING: tuple[JSON, ...] = (None, "", (), [], {})
 _AWAITED = ("name", "at", "block", "path")  # what a parked frame waits for, by its kind
 _HELD = {True: "true", False: "false"}
 # Fields that the line shows elsewhere, or that mean nothing to a person.
-_SHOWN_ELSEWHERE = frozenset(
-    {
-        "run",
-        "frame",
-        "call",
-        "task",
-        "index",
-        "token",
-        "attempt",
-        "epoch",
-        "input_hash",
-        "started_at",
-        "digest",
-        "next",
-        "keep",
-    }
-)
+_SHOWN_ELSEWHERE = frozenset({
+    "run", "frame", "call", "task", "index", "token", "attempt", "epoch", "input_hash", "started_at", "digest",
+    "next", "keep",
+})  # fmt: skip
 _LEFT_OUT = {
     "token.enqueued": frozenset({"id", "event"}),
     "task.done": _SHOWN_ELSEWHERE | {"status"},
@@ -143,13 +127,10 @@ def event_line(envelope: Envelope, started_at: datetime) -> Iterator[Styled]:
     yield Styled(f"{seq:<8}", "faint")
     yield Styled(f"+{(at - started_at).total_seconds():.3f} s".rjust(12), "faint")
     yield Styled(f"  {envelope.name:<{NAME_COLUMNS}}  ", style)
-    yield Styled(f"{one_line(_entity(envelope)):<{ENTITY_COLUMNS}}  ", "name")
+    # Events about the whole execution need no name.
+    entity = "" if envelope.entity in ("playbook", "workflow", "execution") else envelope.entity_id
+    yield Styled(f"{one_line(entity):<{ENTITY_COLUMNS}}  ", "name")
     yield Styled(shorten("  ".join(_data(envelope)), DATA_CHARS))
-
-
-def _entity(envelope: Envelope) -> str:
-    """Events about the whole execution need no name."""
-    return "" if envelope.entity in ("playbook", "workflow", "execution") else envelope.entity_id
 
 
 def _data(envelope: Envelope) -> Iterator[str]:

@@ -14,8 +14,6 @@ from noetl.session.errors import UsageError
 
 
 class MigrateOptions(NamedTuple):
-    """The options of `noetl migrate`."""
-
     output: str | None = None
     write: bool = False
     diff: bool = False

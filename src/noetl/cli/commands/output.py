@@ -45,7 +45,6 @@ def output(
 
 
 async def _output(reporter: Reporter, execution: Execution, step: str | None, *, raw: bool) -> int:
-
     found = await execution.find_output(step)
     if found.output is not None and (found.error is None or found.output.data or found.output.ref):
         _write(await execution.fetch(found.output), raw=raw)

@@ -134,7 +134,6 @@ def show_difference(
     """
 
     async def work(reporter: Reporter, session: Session) -> int:
-
         found = await session.playbooks.diff(path, old, new)
         document = {"path": found.path, "from": found.old, "to": found.new, "diff": found.diff}
         return reporter.show(document, diff_lines(found.diff.splitlines()))
@@ -155,7 +154,6 @@ def archive_playbook(path: Path, *, format: Format = "auto", db: Db = None, serv
     """
 
     async def work(reporter: Reporter, session: Session) -> int:
-
         await session.playbooks.archive(path)
         line = f"{visible(path)}: archived: it cannot be started any more"
         return reporter.show({"path": path, "archived": True}, [[line]])

@@ -99,7 +99,6 @@ def _read_value(reporter: Reporter, name: str, value: str | None) -> str:
 
 
 def _decoded(body: bytes, name: str) -> str:
-
     try:
         return body.decode().removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError:

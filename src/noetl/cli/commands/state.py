@@ -64,8 +64,13 @@ def _lines(log: ExecutionLog, runs: Runs, document: StateDocument) -> Iterator[l
     ]
     yield from _values("workload", document.workload)
     yield from _values("ctx", document.ctx)
+    waits = Styled("waits", "info")
     tokens = [
-        (Styled(one_line(token.id), "name"), Styled(f"to {one_line(token.step)}"), _waits(waiting=token.waiting))
+        (
+            Styled(one_line(token.id), "name"),
+            Styled(f"to {one_line(token.step)}"),
+            waits if token.waiting else Styled(""),
+        )
         for token in document.tokens[:LISTED_MAX]
     ]
     yield from _listed("tokens", tokens, len(document.tokens))
@@ -98,10 +103,6 @@ def _listed(name: str, rows: Sequence[Sequence[Styled]], total: int) -> Iterator
     yield from table(rows)
     if total > len(rows):
         yield [Styled(f"  … {total - len(rows):,} more, see --format json", "faint")]
-
-
-def _waits(*, waiting: bool) -> Styled:
-    return Styled("waits", "info") if waiting else Styled("")
 
 
 def _loop(loop: IterationCounts | None) -> Styled:

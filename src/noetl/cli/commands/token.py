@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import typer
 
@@ -12,9 +13,10 @@ from noetl.escape import visible
 from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
-    from noetl.ports import ApiToken
-    from noetl.session.protocol import NewToken
+    from noetl.session.connect import Target
+    from noetl.session.protocol import TokenAdmin
 
+T = TypeVar("T")
 LASTS_S_MAX: Final = 100 * 365 * 86_400.0  # a longer one need not expire
 HELP = """Create and revoke the tokens with which clients use a server.
 
@@ -26,6 +28,18 @@ Examples:
 """
 token = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(token, name="token", help=HELP)
+
+
+def _administer(target: Target, work: Callable[[TokenAdmin], Awaitable[T]], *, create: bool = False) -> T:
+    import asyncio
+
+    from noetl.session.connect import open_token_admin
+
+    async def run() -> T:
+        async with open_token_admin(target, create=create) as tokens:
+            return await work(tokens)
+
+    return asyncio.run(run())
 
 
 @token.command(name="create")
@@ -56,21 +70,17 @@ def create_token(
     """
 
     def command(reporter: Reporter) -> int:
-        import asyncio
-
         from noetl.cli.output.tables import token_document
         from noetl.control.api_tokens import SCOPES
-        from noetl.session.connect import open_token_admin, resolve
+        from noetl.session.connect import resolve
 
         lasts_s = None if expires is None else _seconds(expires)
         if not scopes:
             raise UsageError(f"a token needs a scope: give --scope once or more, with {', '.join(SCOPES)}")
 
-        async def work() -> NewToken:
-            async with open_token_admin(resolve(db, server), create=True) as tokens:
-                return await tokens.create(name, frozenset(scopes or ()), lasts_s)
-
-        made, text = asyncio.run(work())
+        made, text = _administer(
+            resolve(db, server), lambda tokens: tokens.create(name, frozenset(scopes), lasts_s), create=True
+        )
         if not reporter.json:
             reporter.errors.line(f"{visible(made.name)}: store it safely, it is not shown again")
         return reporter.show({**token_document(made, SCOPES), "token": text}, [[text]])
@@ -99,20 +109,14 @@ def list_tokens(*, db: Db = None, server: Server = None, format: Format = "auto"
     """
 
     def command(reporter: Reporter) -> int:
-        import asyncio
-
         from noetl.cli.output.tables import token_document, token_table
         from noetl.clock import SystemClock
         from noetl.control.api_tokens import SCOPES
-        from noetl.session.connect import open_token_admin, resolve
+        from noetl.session.connect import resolve
 
         target = resolve(db, server)
 
-        async def work() -> list[ApiToken]:
-            async with open_token_admin(target) as tokens:
-                return await tokens.list()
-
-        found = asyncio.run(work()) if target.exists else []
+        found = _administer(target, lambda tokens: tokens.list()) if target.exists else []
         if not found and not reporter.json:
             reporter.errors.line("nothing to list: there is no token here")
             return 0
@@ -140,15 +144,9 @@ def revoke_token(
     """
 
     def command(reporter: Reporter) -> int:
-        import asyncio
+        from noetl.session.connect import resolve
 
-        from noetl.session.connect import open_token_admin, resolve
-
-        async def work() -> None:
-            async with open_token_admin(resolve(db, server)) as tokens:
-                await tokens.remove(id)
-
-        asyncio.run(work())
+        _administer(resolve(db, server), lambda tokens: tokens.remove(id))
         return reporter.show({"id": id}, [[f"{visible(id)}: revoked"]])
 
     finish(format, command)

@@ -43,12 +43,12 @@ def show_tools(reporter: Reporter, kind: str | None) -> int:
     import msgspec
 
     from noetl.tool import Tools
-    from noetl.views.tool_kinds import unfolded
+    from noetl.views.tool_kinds import summary_of, unfolded
 
     installed = Tools.installed()
     if kind is None:
         found = {name: unfolded(each.doc) for name, each in installed.kinds().items()}
-        rows = [[Styled(name, "kind"), Styled(_first_sentence(doc))] for name, doc in found.items()]
+        rows = [[Styled(name, "kind"), Styled(summary_of(doc))] for name, doc in found.items()]
         documents = [{"kind": name, "doc": doc} for name, doc in found.items()]
         return reporter.show(documents, table(rows, indent=""))
     described = _find(installed, kind)
@@ -56,10 +56,6 @@ def show_tools(reporter: Reporter, kind: str | None) -> int:
     if not reporter.json:
         _print_kind(described, reporter.screen)
     return OK
-
-
-def _first_sentence(doc: str) -> str:
-    return doc.partition("\n\n")[0].partition(". ")[0].removesuffix(".")
 
 
 def _find(tools: Tools, name: str) -> KindDocument:

@@ -1,6 +1,7 @@
 """Documents that commands write: JSON for programs, YAML for people.
 
-Characters that could forge text on a terminal are escaped, which changes only the spelling of the values."""
+Characters that could forge text on a terminal are escaped, which changes only the spelling of the values.
+"""
 
 from __future__ import annotations
 

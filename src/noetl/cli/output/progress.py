@@ -1,6 +1,7 @@
 """Progress of an execution and its children, from its facts as they are committed: rows and lines, and views of them.
 
-A fact costs little, because loops produce hundreds of thousands; a view draws a few times a second."""
+A fact costs little, because loops produce hundreds of thousands; a view draws a few times a second.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from shlex import quote
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct, field
 
@@ -155,30 +156,21 @@ class Progress:
         self._routes = True  # arcs are evaluated right after a run is done
         self._depths: dict[str, int] = {}
         self._recount: list[str] = []  # runs whose counts are read from the state
-        self._known: dict[type[Fact], Callable[[str, Event], None]] = {
-            facts.Requested: self._requested,
-            facts.StepScheduled: self._scheduled,
-            facts.StepStarted: self._started,
-            facts.LoopStarted: self._loop_started,
-            facts.IterationDone: self._iteration_done,
-            facts.IterationFailed: self._iteration_failed,
-            facts.TaskDone: self._task_done,
-            facts.FrameParked: self._parked,
-            facts.FrameResumed: self._resumed,
-            facts.StepDone: self._done,
-            facts.LoopDone: self._done,
-            facts.StepFailed: self._step_failed,
-            facts.NextEvaluated: self._routed,
-            facts.Paused: self._paused,
-            facts.Cancelled: self._cancelled,
+        self._known: dict[type[Fact], Callable[[str, Any, datetime], None]] = {
+            facts.Requested: self._requested, facts.StepScheduled: self._scheduled,
+            facts.StepStarted: self._started, facts.LoopStarted: self._loop_started,
+            facts.IterationDone: self._iteration_done, facts.IterationFailed: self._iteration_failed,
+            facts.TaskDone: self._task_done, facts.FrameParked: self._parked, facts.FrameResumed: self._resumed,
+            facts.StepDone: self._done, facts.LoopDone: self._done, facts.StepFailed: self._step_failed,
+            facts.NextEvaluated: self._routed, facts.Paused: self._paused, facts.Cancelled: self._cancelled,
             facts.Finished: self._finished,
-        }
+        }  # fmt: skip
 
     def watch(self, live: WatchedExecution, events: Sequence[Event]) -> None:
         id, known = live.id, self._known
         for event in events:
             if (see := known.get(type(event.fact))) is not None:
-                see(id, event)
+                see(id, event.fact, event.at)
         for name in self._recount:
             if (run := live.state.runs.get(name)) is not None and (id, name) in self.rows:
                 self._count(self.rows[id, name], run)
@@ -260,9 +252,7 @@ class Progress:
 
     # Facts
 
-    def _requested(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.Requested)
+    def _requested(self, id: str, fact: facts.Requested, _at: datetime) -> None:
         if fact.parent is not None:
             self._add_child(id, fact.parent)
             return
@@ -274,10 +264,8 @@ class Progress:
     def _add_child(self, id: str, parent: str) -> None:
         self._depths[id] = self._depths.get(parent.partition("/")[0], 0) + 1
 
-    def _scheduled(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.StepScheduled)
-        self._add(id, fact.run, fact.step, parent=fact.parent, at=event.at)
+    def _scheduled(self, id: str, fact: facts.StepScheduled, at: datetime) -> None:
+        self._add(id, fact.run, fact.step, parent=fact.parent, at=at)
         if fact.retry_of is not None:
             self._recount.append(fact.run)
 
@@ -289,34 +277,23 @@ class Progress:
             depth = caller.depth + 1 if caller else depth + 1
         self.rows[id, run] = Row(execution_id=id, id=run, step=step, depth=depth, scheduled_at=at, caller=caller)
 
-    def _started(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.StepStarted)
+    def _started(self, id: str, fact: facts.StepStarted, _at: datetime) -> None:
         if (row := self.rows.get((id, fact.run))) is not None:
             row.waits = ""
 
-    def _loop_started(self, id: str, event: Event) -> None:
-        del id
-        fact = event.fact
-        assert isinstance(fact, facts.LoopStarted)
+    def _loop_started(self, _id: str, fact: facts.LoopStarted, _at: datetime) -> None:
         self._recount.append(fact.run)
 
-    def _iteration_done(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.IterationDone)
+    def _iteration_done(self, id: str, fact: facts.IterationDone, _at: datetime) -> None:
         if (row := self.rows.get((id, fact.run))) is not None:
             row.end_iteration()
 
-    def _iteration_failed(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.IterationFailed)
+    def _iteration_failed(self, id: str, fact: facts.IterationFailed, _at: datetime) -> None:
         if (row := self.rows.get((id, fact.run))) is not None:
             row.end_iteration()
             row.failed += 1
 
-    def _task_done(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.TaskDone)
+    def _task_done(self, id: str, fact: facts.TaskDone, at: datetime) -> None:
         if fact.directive != "retry" and fact.attempt == 1:
             return  # the usual case
         row = self.rows.get((id, frame_parts(fact.frame)[0]))
@@ -327,16 +304,14 @@ class Progress:
             return
         for each in (row, *row.callers()):
             each.retries += 1
-        wait = max(0.0, (fact.until - event.at).total_seconds()) if fact.until is not None else 0.0
+        wait = max(0.0, (fact.until - at).total_seconds()) if fact.until is not None else 0.0
         row.note = f"attempt {fact.attempt + 1}" + (f" in {duration(wait)}" if wait >= 0.1 else "")
         if row.total is None and row.depth == 0:
             error = fact.output.error if fact.output is not None else None
             words = f": {failure_text(error)}" if error is not None else ""
             self._add_line(Styled("↻ ", "warning"), Styled(row_name(row), "name"), Styled(f"  {row.note}{words}"))
 
-    def _parked(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.FrameParked)
+    def _parked(self, id: str, fact: facts.FrameParked, _at: datetime) -> None:
         self._wait(id, fact.frame, fact.until)
 
     def _wait(self, id: str, frame: str, until: Until) -> None:
@@ -351,17 +326,13 @@ class Progress:
             self._add_line(Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {words}"))
         row.waits = words
 
-    def _resumed(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.FrameResumed)
+    def _resumed(self, id: str, fact: facts.FrameResumed, _at: datetime) -> None:
         if (row := self.rows.get((id, frame_parts(fact.frame)[0]))) is not None:
             row.waits = row.note = ""
 
-    def _done(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.StepDone | facts.LoopDone)
+    def _done(self, id: str, fact: facts.StepDone | facts.LoopDone, at: datetime) -> None:
         if (row := self.rows.pop((id, fact.run), None)) is not None and row.depth == 0:
-            time = Styled(f"  {duration((event.at - row.scheduled_at).total_seconds())}", "faint")
+            time = Styled(f"  {duration((at - row.scheduled_at).total_seconds())}", "faint")
             line = [Styled("✓ ", "good"), Styled(row_name(row), "name"), time, Styled(tally(row))]
             if self._routes:
                 self._done_lines[fact.run] = line
@@ -373,9 +344,7 @@ class Progress:
             self._add_line(*line)
         self._done_lines.clear()
 
-    def _step_failed(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.StepFailed)
+    def _step_failed(self, id: str, fact: facts.StepFailed, _at: datetime) -> None:
         row = self.rows.pop((id, fact.run), None) if fact.run is not None else None
         if row is not None and row.depth > 0:
             return
@@ -385,10 +354,8 @@ class Progress:
         elif id == self.root:
             self._add_line(Styled("✗ ", "error"), words)
 
-    def _routed(self, id: str, event: Event) -> None:
+    def _routed(self, id: str, fact: facts.NextEvaluated, _at: datetime) -> None:
         """A run succeeded only now: its `set` and arcs may have failed to evaluate (D16)."""
-        fact = event.fact
-        assert isinstance(fact, facts.NextEvaluated)
         line = self._done_lines.pop(fact.run, None) if id == self.root else None
         if fact.error is not None and id == self.root:
             words = Styled(f"  {failure_text(fact.error)}")
@@ -396,15 +363,12 @@ class Progress:
         elif line is not None:
             self._add_line(*line)
 
-    def _paused(self, id: str, event: Event) -> None:
-        del event
+    def _paused(self, id: str, _fact: facts.Paused, _at: datetime) -> None:
         if id == self.root:
             self._stop_routing()
             self._add_line(Styled("pausing: running calls finish first", "warning"))
 
-    def _cancelled(self, id: str, event: Event) -> None:
-        fact = event.fact
-        assert isinstance(fact, facts.Cancelled)
+    def _cancelled(self, id: str, fact: facts.Cancelled, _at: datetime) -> None:
         if id == self.root:
             self._stop_routing()
             why = f" ({one_line(fact.reason)})" if fact.reason else ""
@@ -414,8 +378,7 @@ class Progress:
         self._flush_done()
         self._routes = False
 
-    def _finished(self, id: str, event: Event) -> None:
-        del event
+    def _finished(self, id: str, _fact: facts.Finished, _at: datetime) -> None:
         if id == self.root:
             self._flush_done()
         for key in [key for key in self.rows if key[0] == id]:

@@ -6,16 +6,15 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
-from msgspec import UNSET
 
 from noetl.cli.output.screen import STYLES, ago, duration
 from noetl.engine.facts import Finished
 from noetl.errors import Damaged
 from noetl.escape import head, visible, width
-from noetl.output import JSON, Output
-from noetl.ports import ApiToken, PlaybookVersion
-from noetl.session.protocol import ExecutionInfo, SecretInfo, Session
-from noetl.views.documents import ErrorDocument, OutputDocument, ShowDocument
+from noetl.output import JSON
+from noetl.ports import ApiToken, PlaybookVersion, SecretInfo
+from noetl.session.protocol import ExecutionInfo, Session
+from noetl.views.documents import ErrorDocument, OutputDocument, ShowDocument, output_document
 from noetl.views.log import events_of, instant
 from noetl.views.styled_text import Styled, table
 
@@ -54,7 +53,7 @@ async def _from_end(session: Session, info: ExecutionInfo) -> ShowDocument:
     """The last facts of a successful execution are enough, however long its log is."""
     rows = await session.log.read(info.id, max(0, info.seq - 2))
     ends = [event.fact.output for event in events_of(rows) if isinstance(event.fact, Finished)]
-    return _from_info(info, output=_output(ends[-1]) if ends else None)
+    return _from_info(info, output=output_document(ends[-1]) if ends else None)
 
 
 def _from_info(
@@ -68,13 +67,6 @@ def _from_info(
         duration_s=round((info.updated_at - info.started_at).total_seconds(), 6),
         steps=(),
     )
-
-
-def _output(output: Output | None) -> OutputDocument | None:
-    if output is None:
-        return None
-    ref, error = output.ref or UNSET, output.error or UNSET
-    return OutputDocument(status=output.status, data=output.data, ref=ref, error=error)
 
 
 def execution_table(found: Sequence[ExecutionInfo], now: datetime, columns: int) -> list[list[Styled]]:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from litestar import Response, delete, get, post, put
 from litestar.params import JSONBody, PathParameter
+from msgspec.structs import asdict
 
 from noetl import __version__
 from noetl.api.admin import (
@@ -43,8 +44,7 @@ from noetl.server.params import (
     response,
     route,
 )
-from noetl.views.log import instant
-from noetl.views.tool_kinds import kind_document, unfolded
+from noetl.views.tool_kinds import kind_document, summary_of, unfolded
 
 _PUBLIC = {SCOPE: PUBLIC}
 _METRICS: Final = {200: response(str, "The metrics", "text/plain")}
@@ -87,9 +87,7 @@ CredentialName = Annotated[str, PathParameter(description="the name that playboo
 
 @route(get, READ, "credentials", "/credentials", "List names and versions of secrets")
 async def credentials(services: ServicesParam) -> CredentialList:
-    found = await services.secrets.list()
-    items = (CredentialItem(name=each.name, version=each.version, at=instant(each.at)) for each in found)
-    return CredentialList(items=tuple(items))
+    return CredentialList(items=tuple(map(CredentialItem.from_info, await services.secrets.list())))
 
 
 @route(put, WRITE, "credentials", "/credentials/{name:path}", "Set a value", 422)
@@ -113,16 +111,10 @@ async def remove_credential(services: ServicesParam, name: CredentialName) -> No
 async def tools(services: ServicesParam) -> ToolList:
     return ToolList(
         items=tuple(
-            ToolSummary(
-                kind=name, summary=_first_sentence(unfolded(kind.doc)), pure=kind.pure, free_input=kind.free_input
-            )
+            ToolSummary(kind=name, summary=summary_of(unfolded(kind.doc)), pure=kind.pure, free_input=kind.free_input)
             for name, kind in services.kinds.items()
         )
     )
-
-
-def _first_sentence(doc: str) -> str:
-    return doc.partition("\n\n")[0].partition(". ")[0].removesuffix(".")
 
 
 @route(get, READ, "tools", "/tools/{kind:str}", "Describe one kind", 404)
@@ -135,16 +127,7 @@ async def tool(
         hint = f'did you mean "{near[0]}"?' if near else f"the kinds are {', '.join(services.kinds)}"
         raise NotFound(f'no tool of kind "{kind[:100]}" is installed; {hint}')
     description = kind_document(known, str(getattr(services.tools.make(kind), "example", "")))
-    return ToolDetails(
-        kind=description.kind,
-        doc=description.doc,
-        pure=known.pure,
-        free_input=known.free_input,
-        fields=description.fields,
-        knobs=description.knobs,
-        notes=description.notes,
-        example=description.example,
-    )
+    return ToolDetails(pure=known.pure, free_input=known.free_input, **asdict(description))
 
 
 @route(get, READ, "workers", "/workers", "List workers and pools")

@@ -10,8 +10,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import Operation
 from litestar.params import QueryParameter
 
-from noetl.api.analysis import CheckResponse, ExplainResponse, GraphArc, GraphStep, PlaybookGraph
-from noetl.api.playbooks import PlaybookTextRequest
+from noetl.api.analysis import ExplainResponse, GraphArc, GraphStep, PlaybookGraph
+from noetl.api.playbooks import CheckResponse, PlaybookTextRequest
 from noetl.checks.checker import Checked
 from noetl.drawing.chart import Box, Chart, ChartLine, chart
 from noetl.drawing.layout import Chain, RoutedLine, SideRoutes, Size, lay_out

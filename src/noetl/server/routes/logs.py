@@ -36,7 +36,7 @@ from noetl.server.params import (
 )
 from noetl.server.subscriptions import SubscriberResponse
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
-from noetl.views.log import events_of, readable
+from noetl.views.log import events_of, name_of, readable
 from noetl.views.runs import Runs
 from noetl.views.timeline import (
     ExecutionMoment,
@@ -45,7 +45,6 @@ from noetl.views.timeline import (
     TimelineDocument,
     fact_document,
     fact_line,
-    name_of,
 )
 from noetl.views.why import Why, why
 

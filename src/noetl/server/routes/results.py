@@ -11,13 +11,14 @@ from typing import Annotated, Final
 import structlog
 from litestar import get
 from litestar.params import HeaderParameter, PathParameter
-from litestar.types import ASGIApp, HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
+from litestar.types import ASGIApp, HTTPResponseStartEvent, Receive, Scope, Send
 
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.output import JSON
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.params import READ, ContextParam, ExecutionId, response, route
+from noetl.server.subscriptions import disconnected, send_body
 from noetl.views.documents import content_type
 
 log = structlog.get_logger(__name__)
@@ -31,10 +32,7 @@ _DISPLAYABLE: Final = frozenset({
     "application/json", "text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp",
 })  # fmt: skip
 _SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
-_RESULT: Final = {
-    200: response(bytes, "The whole result", "*/*"),
-    206: response(bytes, "A part of the result", "*/*"),
-}
+_RESULT: Final = {200: response(bytes, "The whole result", "*/*"), 206: response(bytes, "A part of the result", "*/*")}
 
 
 @route(get, READ, "results", "/results/{execution_id:str}/{digest:str}", "A stored result", 404, 416, success=_RESULT)
@@ -95,7 +93,7 @@ class _ResultResponse:
             # An error before the first chunk becomes an ordinary error response.
             ahead = await anext(chunks, b"")
             await send(self._start())
-            disconnect = asyncio.ensure_future(_disconnect(receive))
+            disconnect = asyncio.ensure_future(disconnected(receive))
             try:
                 await self._send(send, ahead, _until(disconnect, chunks))
             except (Damaged, Unavailable) as error:
@@ -112,12 +110,12 @@ class _ResultResponse:
         place = 0
         async with aclosing(chunks):
             async for chunk in chunks:
-                await _send(send, _cut(ahead, place, part), more=True)
+                await send_body(send, _cut(ahead, place, part), more=True)
                 place += len(ahead)
                 ahead = chunk
                 if place >= part.stop:
                     break
-        await _send(send, _cut(ahead, place, part), more=False)
+        await send_body(send, _cut(ahead, place, part), more=False)
 
     def _start(self) -> HTTPResponseStartEvent:
         declared = content_type(self._ref)
@@ -144,11 +142,6 @@ def _cut(chunk: bytes, place: int, part: range) -> bytes:
     return chunk[max(0, part.start - place) : max(0, part.stop - place)]
 
 
-async def _disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue
-
-
 async def _until(disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes]) -> AsyncGenerator[bytes, None]:
     """The chunks until the client disconnects. The source is closed in any case."""
     try:
@@ -160,11 +153,6 @@ async def _until(disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes])
         close = getattr(chunks, "aclose", None)
         if close is not None:
             await close()
-
-
-async def _send(send: Send, body: bytes, *, more: bool) -> None:
-    message: HTTPResponseBodyEvent = {"type": "http.response.body", "body": body, "more_body": more}
-    await send(message)
 
 
 ROUTES = [result]
