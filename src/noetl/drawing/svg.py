@@ -23,39 +23,22 @@ _BROAD = frozenset("mwMW@%…")
 _MARK = {"entry": Size(16.0, 16.0), "end": Size(22.0, 22.0)}
 _BOLD = 1.12  # width of bold text, relative to normal text
 _PORT = 22.0  # distance between two lines that leave one box
-_LIGHT = {
-    ".paper": "fill:#ffffff",
-    ".box": "fill:#f8fafc;stroke:#94a3b8",
-    ".ghost": "fill:none;stroke:#dc2626",
-    ".any": "fill:none;stroke:#64748b",
-    ".name": "fill:#0f172a",
-    ".small,.code": "fill:#475569",
-    ".halo": "fill:#ffffff",
-    ".badge": "fill:#e0e7ff",
-    ".badge-text": "fill:#3730a3",
-    ".mark": "fill:#334155",
-    ".ring": "fill:none;stroke:#334155",
-    ".line": "stroke:#64748b",
-    ".tip": "fill:#64748b",
-    ".failure": "stroke:#dc2626",
-    ".failure-tip,.code.on-failure": "fill:#dc2626",
-}
-_DARK = {
-    ".paper": "fill:#0f172a",
-    ".box": "fill:#1e293b;stroke:#64748b",
-    ".ghost": "stroke:#f87171",
-    ".any": "stroke:#94a3b8",
-    ".name": "fill:#f1f5f9",
-    ".small,.code": "fill:#94a3b8",
-    ".halo": "fill:#0f172a",
-    ".badge": "fill:#312e81",
-    ".badge-text": "fill:#c7d2fe",
-    ".mark": "fill:#cbd5e1",
-    ".ring": "stroke:#cbd5e1",
-    ".line": "stroke:#94a3b8",
-    ".tip": "fill:#94a3b8",
-    ".failure": "stroke:#f87171",
-    ".failure-tip,.code.on-failure": "fill:#f87171",
+_COLOURS = {  # light and dark
+    ".paper": ("fill:#ffffff", "fill:#0f172a"),
+    ".box": ("fill:#f8fafc;stroke:#94a3b8", "fill:#1e293b;stroke:#64748b"),
+    ".ghost": ("fill:none;stroke:#dc2626", "stroke:#f87171"),
+    ".any": ("fill:none;stroke:#64748b", "stroke:#94a3b8"),
+    ".name": ("fill:#0f172a", "fill:#f1f5f9"),
+    ".small,.code": ("fill:#475569", "fill:#94a3b8"),
+    ".halo": ("fill:#ffffff", "fill:#0f172a"),
+    ".badge": ("fill:#e0e7ff", "fill:#312e81"),
+    ".badge-text": ("fill:#3730a3", "fill:#c7d2fe"),
+    ".mark": ("fill:#334155", "fill:#cbd5e1"),
+    ".ring": ("fill:none;stroke:#334155", "stroke:#cbd5e1"),
+    ".line": ("stroke:#64748b", "stroke:#94a3b8"),
+    ".tip": ("fill:#64748b", "fill:#94a3b8"),
+    ".failure": ("stroke:#dc2626", "stroke:#f87171"),
+    ".failure-tip,.code.on-failure": ("fill:#dc2626", "fill:#f87171"),
 }
 _TYPE = """\
 text{font-family:ui-sans-serif,system-ui,"Segoe UI",Helvetica,Arial,sans-serif}
@@ -122,7 +105,7 @@ def _drawn(chart: Chart) -> _Drawing:
 
 
 def _style() -> str:
-    light, dark = ("".join(f"{name}{{{said}}}" for name, said in each.items()) for each in (_LIGHT, _DARK))
+    light, dark = ("".join(f"{name}{{{said[mode]}}}" for name, said in _COLOURS.items()) for mode in (0, 1))
     return f"{_TYPE}\n{light}\n@media (prefers-color-scheme:dark){{{dark}}}"
 
 
