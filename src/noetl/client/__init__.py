@@ -10,18 +10,7 @@ from noetl.client.http import HttpTransport, PlaybookRefused, address
 from noetl.client.remote_ports import RemoteCatalog, RemoteListing, RemoteResults, RemoteStore
 
 __all__ = [
-    "Client",
-    "CommandResponse",
-    "HttpTransport",
-    "PlaybookRefused",
-    "RegisterResponse",
-    "RemoteCatalog",
-    "RemoteListing",
-    "RemoteResults",
-    "RemoteStore",
-    "StartResponse",
-    "StreamEnd",
-    "StreamLine",
-    "address",
+    "Client", "CommandResponse", "HttpTransport", "PlaybookRefused", "RegisterResponse", "RemoteCatalog",
+    "RemoteListing", "RemoteResults", "RemoteStore", "StartResponse", "StreamEnd", "StreamLine", "address",
     "fact_of",
-]
+]  # fmt: skip
