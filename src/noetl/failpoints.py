@@ -39,6 +39,9 @@ FAILPOINTS: Final[dict[str, str]] = {
     "worker.after-call": "the effect is done, nothing is reported",
     "worker.before-store": "an output is too large for the log, and not stored yet",
     "worker.after-store": "the large output is stored, no event refers to it",
+    "worker.before-store-value": "a value of ctx, step or iter is too large for the log, and not stored yet",
+    "worker.after-store-value": "the large value is stored, no event refers to it",
+    "worker.before-decide": "a worker has made a decision for control, and has not sent it",
     "worker.after-report": "the report is committed and answered, the worker has not continued",
     "worker.before-ack": "the results of the frame are committed, its pointer is not acknowledged",
 }

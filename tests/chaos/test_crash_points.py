@@ -19,7 +19,8 @@ LATER = (
     "sqlite.before-commit:2", "sqlite.before-commit:40", "sqlite.after-commit:45", "sqlite.append.torn:40",
     "control.before-commit:20", "control.after-commit:3", "control.after-commit:40",
     "control.before-dispatch:35", "worker.before-call:12", "worker.after-call:30", "worker.after-store:2",
-    "worker.after-report:150", "files.put.after-rename:2", "files.put.after:3",
+    "worker.after-report:150", "files.put.after-rename:2", "files.put.after:3", "worker.after-store-value:5",
+    "worker.before-store-value:9", "worker.before-decide:2",
 )  # fmt: skip
 
 IN_CHILD = "worker.after-call:35"  # of a short journey
@@ -125,6 +126,20 @@ def by_much(name: str, api: Api, folder: Path) -> None:
     workspace.check_sound("last")
 
 
+def by_values(name: str, api: Api, folder: Path) -> None:
+    """Large values of ctx, step and iter survive the kill."""
+    workspace = CrashWorkspace(folder, api, SHORT)
+    playbook = Path(__file__).parents[1] / "e2e" / "playbooks" / "large_values.yaml"
+    start = ("run", playbook, "--set", "bytes=50000")
+    assert workspace.killed_at(name, *start).returncode == KILLED, "the process did not reach the failpoint"
+    document = workspace.go_on()
+    assert document["output"]["data"] == {
+        "ids": list(range(8)), "report": 8, "reported": 8, "collected": [0, 1, 2, 1, 2, 3, 2, 3, 4],
+        "all": 64, "each": [8] * 8, "half": 32,
+    }  # fmt: skip
+    workspace.check_sound("last")
+
+
 @pytest.mark.parametrize("name", [*FAILPOINTS, *LATER])
 def test_the_next_process_continues_after_a_kill_at_a_failpoint(
     name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
@@ -136,6 +151,8 @@ def test_the_next_process_continues_after_a_kill_at_a_failpoint(
             by_signal(name, api, tmp_path)
         case "sqlite.checkpoint.before":
             by_much(name, api, tmp_path)
+        case _ if "store-value" in name or "before-decide" in name:
+            by_values(name, api, tmp_path)
         case "sqlite.snapshot.before" | "sqlite.snapshot.after" | "control.before-snapshot":
             by_journey(name, LONG, api, tmp_path, undisturbed(LONG))
         case _:

@@ -27,6 +27,7 @@ from tests.services import PASSWORD
 EXAMPLES, SEEDS = ROOT / "examples", ROOT / "tests" / "fixtures" / "seeds"
 ENDPOINTS = [{"path": f"/endpoints/{name}", "page_size": 2} for name in ("good", "shaky", "gone", "closed")]
 ITEMS = [{"name": f"endpoint{n}", "path": f"/items/endpoint{n}", "page_size": 20} for n in range(6)]
+LARGE_VALUES = (ROOT / "tests/e2e/playbooks/large_values.yaml").read_text("utf-8")
 SIZES = [ClusterSize(servers=1, workers=2), ClusterSize(servers=2, workers=2)]
 
 
@@ -65,6 +66,8 @@ CASES = [
     Case("7 inclusive", ARCS % "inclusive"),
     Case("8 large", LARGE),
     Case("8 small", LARGE, {"bytes": 1000}),
+    Case("large values, small", LARGE_VALUES, {"bytes": 10}),
+    Case("large values", LARGE_VALUES, {"bytes": 200_000}),
     Case("003 12", (ROOT / "tests/e2e/playbooks/seed_003_12_streaming_pagination.yaml").read_text(), {"endpoints": ENDPOINTS}, "api_url"),
     *(
         Case(file.stem, file.read_text("utf-8"), {}, "api_url")

@@ -36,10 +36,13 @@ from noetl.control.live_execution import (
 )
 from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
-from noetl.engine.commands import Command, Report, Start
-from noetl.engine.loops import ITEMS_LIMIT, iteration_outputs
+from noetl.engine.commands import Command, Decide, Report, Start
+from noetl.engine.delegation import decision_work, is_matter
+from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
+from noetl.engine.settle import delegated
 from noetl.engine.state import State
+from noetl.engine.stored import ITEMS_LIMIT
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.ids import frame_parts
@@ -117,7 +120,14 @@ class Control:
         return None
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self.submit(await self.load(execution_id), command, _nothing)
+        live = await self.load(execution_id)
+        await self.submit(live, command, lambda: self._release(live, command))
+
+    def _release(self, live: LiveExecution, command: Command) -> None:
+        """The worker that has made a decision is free; a decision that must be made again is dispatched."""
+        if isinstance(command, Decide):
+            self.dispatch.release(live, command.matter)
+            self.dispatch.enqueue(live, delegated(live.agenda))
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
         try:
@@ -155,8 +165,10 @@ class Control:
         self._granted += 1
         epoch = (live.owner, self._granted)
         self.dispatch.mark_granted(live, frame, worker, epoch)
-        work = work_of(live.program, live.state, frame)
-        work = self.loops.with_loop_work(live, frame, work)
+        if is_matter(frame):
+            work = decision_work(live.program, live.state, frame)
+        else:
+            work = self.loops.with_loop_work(live, frame, work_of(live.program, live.state, frame))
         lost = live.lost.get(frame, LostWorkers())
         count = lost.workers if lost.blames_frame(self.settings.lost_max) else 0
         return Grant(work, epoch, self.settings.lease_s, self.now(), count)
@@ -316,6 +328,7 @@ class Control:
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:
         self.dispatch.on_commit(live, events)
+        self.dispatch.enqueue(live, delegated(live.agenda))
         self.loops.on_commit(live, events)
         for hook in self._hooks.on_commit:
             hook(live, events)

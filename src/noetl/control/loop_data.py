@@ -16,6 +16,8 @@ from noetl.engine.commands import StartLoop
 from noetl.engine.facts import IterationDone, IterationFailed, StepScheduled
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started, results_ref
 from noetl.engine.moves import Work
+from noetl.engine.settle import delegated
+from noetl.engine.stored import NeedsValues, matter_of
 from noetl.errors import Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.paging import put_pages
@@ -63,13 +65,17 @@ class LoopData:
         if live.busy or live.abandoned or run is None or run.loop is not None or run.output is not None:
             return
         control = self._control
-        match loop_started(live.program, live.state, run, control.now()):
+        try:
+            start = loop_started(live.program, live.state, run, control.now())
+        except NeedsValues:
+            return  # a worker decides
+        match start:
             case ToStore(items):
                 with suppress(Unavailable, Rejected):  # the sweeper tries again
                     ref = await put_pages(control.results, live.id, items)
-                    start = StartLoop(run=name, ref=ref, count=len(items), digest=digest_of(items))
+                    command = StartLoop(run=name, ref=ref, count=len(items), digest=digest_of(items))
                     failpoint("control.before-start-loop")
-                    await control.submit(live, start, lambda: None)
+                    await control.submit(live, command, lambda: None)
             case ToRead(ref):
                 live.opening[name] = ref
                 control.dispatch.enqueue(live, [name])
@@ -79,6 +85,8 @@ class LoopData:
         """Let a worker evaluate what `set` and arcs read from results that are too large."""
         for name in names:
             run = live.state.runs.get(name)
+            if matter_of(name, "end") in delegated(live.agenda):
+                continue
             if run is not None and run.output is None and awaits_reading(live.program, run):
                 live.closing.add(name)
                 self._control.dispatch.enqueue(live, [name])

@@ -8,9 +8,10 @@ from typing import NamedTuple
 from noetl.engine import facts
 from noetl.engine.accept import Recorded, accept
 from noetl.engine.apply import apply
-from noetl.engine.commands import Command
+from noetl.engine.commands import Command, Decide
+from noetl.engine.delegation import is_current
 from noetl.engine.facts import Fact
-from noetl.engine.settle import Agenda, agenda_of, put_on, settle
+from noetl.engine.settle import Agenda, agenda_of, end_delegation, put_on, settle
 from noetl.engine.state import State
 from noetl.net.program import Program
 
@@ -54,6 +55,10 @@ def handle(
         put_on(todo, state, fact)
         made.append(Event(state.seq, at, fact))
 
+    if isinstance(command, Decide):
+        end_delegation(
+            todo, state, command.matter, again=not is_current(program, state, command.matter, command.digest)
+        )
     for fact in accept(program, state, command, at) if command is not None else ():
         record(fact)
     while len(made) < at_most and (following := settle(program, state, todo, at)) is not None:

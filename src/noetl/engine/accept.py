@@ -12,6 +12,7 @@ from noetl.engine.commands import (
     Cancel,
     Close,
     Command,
+    Decide,
     EndLoop,
     Expire,
     Pause,
@@ -23,15 +24,17 @@ from noetl.engine.commands import (
     StartLoop,
     Wake,
 )
+from noetl.engine.delegation import accepted, is_current
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_started
 from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, moment
 from noetl.engine.state import Frame, Run, State
+from noetl.engine.stored import STORED, NeedsValues, ref_of, stored_key_in
 from noetl.errors import Rejected
 from noetl.ids import START_TOKEN, frame_parts, run_id
 from noetl.net.program import Program
-from noetl.output import Failure, Output
+from noetl.output import JSON, Failure, Output
 from noetl.playbook.spec import merge
 from noetl.template.compile import TemplateError
 
@@ -54,6 +57,8 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return _start_loop(program, state, command, at)
         case EndLoop():
             return _end_loop(program, state, command)
+        case Decide():
+            return _decide(program, state, command)
         case Wake():
             return _wake(state, command, at)
         case Signal(name=name, data=data):
@@ -79,14 +84,17 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
 def _start(program: Program, state: State, command: Start, at: datetime) -> list[Fact]:
     if state.status != "new":
         raise Rejected("already-started", f"{state.execution_id} exists already")
+    stored = stored_key_in(command.workload)
+    if stored and command.parent is None:
+        raise Rejected("reserved-name", f'the workload contains the key "{STORED}", which is reserved')
     playbook = program.playbook
     requested = facts.Requested(
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
-        depth=command.depth, by=command.by,
+        depth=command.depth, by=command.by, stored=stored,
     )  # fmt: skip
     workload = merge(playbook.workload, command.workload)
     entry = program.steps[playbook.entry]
-    error = command.error
+    error = command.error or (_unmerged(playbook.workload, command.workload) if stored else None)
     input = {}
     if error is None and command.depth > program.limits["depth"]:
         message = f"children are nested deeper than limits.depth ({program.limits['depth']})"
@@ -101,6 +109,15 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     return [requested, facts.Evaluated(keychain=command.keychain), facts.Started(workload=workload, token=token)]
+
+
+def _unmerged(defaults: dict[str, JSON], given: dict[str, JSON]) -> Failure | None:
+    """A mapping in the result store cannot be merged with the keys of a default."""
+    for key, value in given.items():
+        if ref_of(value) is not None and isinstance(default := defaults.get(key), dict) and default:
+            message = f'workload.{key} is over 64 KiB and has defaults: pass a reference, or declare "{key}: {{}}"'
+            return Failure(kind="payload-too-large", message=message)
+    return None
 
 
 def _report(program: Program, state: State, report: Report, at: datetime) -> list[Fact]:
@@ -152,7 +169,11 @@ def _start_loop(program: Program, state: State, command: StartLoop, at: datetime
         raise Recorded
     if state.status != "running":
         raise Rejected("not-running", f"the execution is {state.status}")
-    match loop_started(program, state, run, at):
+    try:
+        start = loop_started(program, state, run, at)
+    except NeedsValues:
+        raise Rejected("changed", f"the items of {command.run} are in the result store now") from None
+    match start:
         case ToStore(items, started):
             same = digest_of(items) == command.digest
         case ToRead(ref, started):
@@ -174,9 +195,19 @@ def _end_loop(program: Program, state: State, command: EndLoop) -> list[Fact]:
         raise Recorded
     if state.status != "running":
         raise Rejected("not-running", f"the execution is {state.status}")
-    fact = loop_done(program.pipeline(run.step, block=run.block), state, run)
+    fact = loop_done(program, state, run)
     assert isinstance(fact, facts.LoopDone | facts.StepFailed)
-    return [replace(fact, picked=command.picked)]
+    stored = (*fact.stored, "output.data") if command.stored else fact.stored
+    return [replace(fact, picked=command.picked, stored=stored)]
+
+
+def _decide(program: Program, state: State, command: Decide) -> list[Fact]:
+    """A decision that is no longer current makes no fact: it is tried again."""
+    if state.status != "running":
+        raise Rejected("not-running", f"the execution is {state.status}")
+    if not is_current(program, state, command.matter, command.digest):
+        return []
+    return accepted(program, state, command.matter, command.fact, command.error)
 
 
 def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:

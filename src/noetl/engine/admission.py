@@ -12,6 +12,7 @@ from noetl.engine import facts
 from noetl.engine.facts import Fact, Token
 from noetl.engine.scopes import moment
 from noetl.engine.state import State
+from noetl.engine.stored import NeedsValues, ValueTooLarge, ensure_readable, is_stored
 from noetl.ids import run_id
 from noetl.net.program import CompiledStep, Program
 from noetl.output import JSON, Failure
@@ -72,7 +73,21 @@ def reach(program: Program, steps: Iterable[str]) -> int:
     return mask
 
 
+class JoinNeedsValues(Exception):
+    """Whether a join fires depends on a value in the result store."""
+
+    def __init__(self, join: str) -> None:
+        self.join = join
+
+
 def _fire(program: Program, state: State, name: str, at: datetime) -> Fact | None:
+    try:
+        return fire(program, state, name, at)
+    except NeedsValues:
+        raise JoinNeedsValues(name) from None
+
+
+def fire(program: Program, state: State, name: str, at: datetime) -> Fact | None:
     """Fire with all tokens that have arrived. The input is bound now, once."""
     step = program.steps[name]
     tokens = tuple(state.tokens[token] for token in state.joins[name])
@@ -82,10 +97,17 @@ def _fire(program: Program, state: State, name: str, at: datetime) -> Fact | Non
         "execution_id": state.execution_id,
         "event": _event(step, tokens),
     }
+    if state.stored:
+        ensure_readable(step.pipeline.input, scope)
     try:
         input = step.pipeline.input(scope, moment(at, f"{name}/input"))
     except TemplateError as error:
         return _spoiled(tokens, f'input of join "{name}"', error)
+    try:
+        for key, value in input.items():
+            is_stored(program, f"input.{key}", value)
+    except ValueTooLarge as error:
+        return facts.StepFailed(tokens=tuple(token.id for token in tokens), error=error.failure)
     return _admit(program, state, step, tokens, input)
 
 
@@ -101,6 +123,13 @@ def _admit(
             return None
     except TemplateError as error:
         return _spoiled(tokens, f'admission of "{step.name}"', error)
+    return admitted(program, state, step, tokens, input)
+
+
+def admitted(
+    program: Program, state: State, step: CompiledStep, tokens: tuple[Token, ...], input: dict[str, JSON]
+) -> Fact:
+    """The firing of a step whose tokens are admitted."""
     if state.fired >= program.limits["firings"]:
         return over_limit(program, "firings", state.fired + 1)
     return facts.StepScheduled(
@@ -125,6 +154,8 @@ def _admits(step: CompiledStep, state: State, tokens: tuple[Token, ...], input: 
     }
     for guard in step.admit:
         when = guard.when
+        if state.stored and isinstance(when, Template):
+            ensure_readable(when, scope)
         if when is True or (isinstance(when, Template) and when.holds(scope)):
             return guard.allow
     return False

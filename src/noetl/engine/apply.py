@@ -80,6 +80,7 @@ def _fail(frame: Frame, fact: TaskDone) -> None:
 def _requested(state: State, fact: facts.Requested) -> None:
     state.status = "running"
     state.path, state.digest, state.parent, state.depth = fact.path, fact.digest, fact.parent, fact.depth
+    state.stored = fact.stored
 
 
 def _evaluated(state: State, fact: facts.Evaluated) -> None:
@@ -181,6 +182,8 @@ def _task_done(state: State, fact: TaskDone) -> None:
         frame = run.frames[index] = fresh_frame(run, index)
     advance(frame, fact)
     frame.parked = None
+    if fact.stored:
+        state.stored = True
     writes = of_ctx(fact.set) if fact.set else None
     if writes:
         if run.loop is not None and run.loop.parallel:
@@ -197,6 +200,8 @@ def _parked(state: State, fact: facts.FrameParked) -> None:
         frame = run.frames[index] = fresh_frame(run, index)
     frame.parked = fact.until
     frame.closed = fact.epoch
+    if fact.stored:
+        state.stored = True
 
 
 def _resumed(state: State, fact: facts.FrameResumed) -> None:
@@ -210,6 +215,8 @@ def _resumed(state: State, fact: facts.FrameResumed) -> None:
         run = state.runs[fact.run]
         if fact.set:
             write(state, run, of_ctx(fact.set))
+        if fact.stored:
+            state.stored = True
         del state.runs[fact.run], state.ended[fact.run]
         frame.block = keep(state, run, None) if run.event == "step.failed" else None
 
@@ -226,6 +233,8 @@ def _loop_done(state: State, fact: facts.LoopDone) -> None:
     run = state.runs[fact.run]
     if fact.set:
         write(state, run, of_ctx(fact.set))
+    if fact.stored:
+        state.stored = True
     run.picked = fact.picked
     _end(state, run, fact.output, "loop.done")
 
@@ -258,6 +267,8 @@ def _step_failed(state: State, fact: facts.StepFailed) -> None:
         output = output or frame.last
     if fact.picked is not None:
         run.picked = fact.picked
+    if fact.stored:
+        state.stored = True
     give_up_blocks(state, run)
     output = msgspec.structs.replace(output or Output(), status="error", error=fact.error)
     _end(state, run, output, "step.failed")
@@ -281,6 +292,8 @@ def _next(state: State, fact: facts.NextEvaluated) -> None:
     assert run.output is not None
     if fact.set:
         write(state, run, of_ctx(fact.set))
+    if fact.stored:
+        state.stored = True
     for token in fact.tokens:
         _add_token(state, token)
     state.last_output = run.output

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from noetl.engine.facts import FrameParked, TaskDone
+from noetl.engine.facts import Fact, FrameParked, TaskDone
 from noetl.output import JSON, Failure, Output
 
 
@@ -50,6 +50,16 @@ class EndLoop(Struct, frozen=True, kw_only=True):
 
     run: str
     picked: dict[str, JSON]
+    stored: bool = False  # parts of it are in the result store (D91)
+
+
+class Decide(Struct, frozen=True, kw_only=True):
+    """A worker has made a decision that reads or makes values in the result store (D91)."""
+
+    matter: str  # "fetch#2!route"
+    digest: str  # of what the decision depends on
+    fact: Fact | None = None  # None: nothing follows
+    error: Failure | None = None  # why a value could not be read
 
 
 class Wake(Struct, frozen=True, kw_only=True):
@@ -98,5 +108,5 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 Command: TypeAlias = (
-    Start | Report | StartLoop | EndLoop | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
+    Start | Report | StartLoop | EndLoop | Decide | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
 )

@@ -35,6 +35,7 @@ class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
     depth: int = 0
     level: int = 1  # version of the language (D71)
     by: str | None = None
+    stored: bool = False  # a child: values of its workload are in the result store (D91)
 
 
 class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):
@@ -93,6 +94,7 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     started_at: datetime | None = None
     ms: float = 0.0
     epoch: tuple[int, int] | None = None  # only in the first fact of a grant
+    stored: tuple[str, ...] = ()  # the targets of `set` whose values are in the result store (D91)
 
 
 class ForTime(Struct, frozen=True, kw_only=True, tag="time"):
@@ -126,6 +128,7 @@ class FrameParked(_Fact, frozen=True, tag="frame.parked"):
     call: int  # the position at which it waits
     until: Until
     epoch: tuple[int, int] | None = None  # epoch of the grant that it returns
+    stored: bool = False  # values of its input are in the result store (D91)
 
 
 class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
@@ -133,6 +136,7 @@ class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
     output: Output | None = None  # output of the call that it waited in; None: only time has passed
     run: str | None = None  # the block's run that has ended
     set: dict[str, JSON] = {}  # what the block wrote when it was done
+    stored: tuple[str, ...] = ()  # the targets whose values are in the result store (D91)
 
 
 class LoopStarted(_Fact, frozen=True, tag="loop.started"):
@@ -162,6 +166,7 @@ class LoopDone(_Fact, frozen=True, tag="loop.done"):
     output: Output
     set: dict[str, JSON] = {}  # what parallel iterations wrote to ctx, folded (D47)
     picked: dict[str, JSON] | None = None  # what routing reads from results that are not in the log (D52)
+    stored: tuple[str, ...] = ()  # the targets whose values are in the result store (D91)
 
 
 class StepDone(_Fact, frozen=True, tag="step.done"):
@@ -175,6 +180,7 @@ class StepFailed(_Fact, frozen=True, tag="step.failed"):
     tokens: tuple[str, ...] = ()  # the tokens that are consumed in that case
     output: Output | None = None  # None: that of the last call of its frame, or only the error
     picked: dict[str, JSON] | None = None  # of a loop: as in loop.done
+    stored: tuple[str, ...] = ()  # the targets whose values are in the result store (D91)
 
 
 class NextEvaluated(_Fact, frozen=True, tag="next.evaluated"):
@@ -186,6 +192,7 @@ class NextEvaluated(_Fact, frozen=True, tag="next.evaluated"):
     tokens: tuple[Token, ...] = ()
     ended: int = 0  # tokens that reached `end` without a step
     error: Failure | None = None
+    stored: tuple[str, ...] = ()  # the targets whose values are in the result store (D91)
 
 
 class Paused(_Fact, frozen=True, tag="execution.paused"):

@@ -5,21 +5,23 @@ The part of `apply` for loops: it holds ranges, never a record for each successf
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import msgspec
 
 from noetl.engine import facts
 from noetl.engine.reduce import REDUCERS, SAME, ReduceConflict, begin, joined
 from noetl.engine.retry import set_aside, taken_up
-from noetl.engine.scopes import ABSENT, VALUE_BYTES_MAX, at_path, patched, put, split, view, without
+from noetl.engine.scopes import ABSENT, at_path, patched, put, split, view, without
 from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
+from noetl.engine.stored import VALUE_BYTES_MAX, NeedsValues, has_marks, ref_of
 from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
 
 RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept as its data (D30); larger ones are only in the log
 LOST_FRAMES_MAX = 1_000  # failed iterations that a retry continues at the failed task; others restart (D69)
 _GROWING = frozenset({"append", "extend", "merge", "union"})
+_OPENING = frozenset({"extend", "merge", "union"})  # they read the values that they fold
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -144,6 +146,9 @@ def _fold_in(loop: LoopState, index: int, writes: dict[str, JSON]) -> None:
     try:
         for path, value in writes.items():
             reducer = loop.reduce.get(path, SAME)
+            if reducer in _OPENING and ref_of(value) is not None:
+                piece.unfolded[path] = [(False, value)]
+                continue
             piece.folded[path] = _said(reducer, path, REDUCERS[reducer].single, value)
             if reducer in _GROWING:
                 piece.bytes[path] = len(_encoded(value)) + 1
@@ -179,6 +184,8 @@ def _said(reducer: str, path: str, how: Callable[..., JSON], *values: JSON) -> J
 
 def _join(loop: LoopState, left: LoopPiece, right: LoopPiece) -> LoopPiece:
     left.end = right.end
+    for path in {**left.unfolded, **right.unfolded}:
+        left.unfolded[path] = [*_operands(left, path), *_operands(right, path)]
     for path, value in right.folded.items():
         reducer = loop.reduce.get(path, SAME)
         if path in left.folded:
@@ -189,25 +196,38 @@ def _join(loop: LoopState, left: LoopPiece, right: LoopPiece) -> LoopPiece:
     return left
 
 
+def _operands(piece: LoopPiece, path: str) -> list[tuple[bool, JSON]]:
+    """What a piece contributes to a path, in order; a partial result counts as one operand."""
+    if path in piece.unfolded:
+        return piece.unfolded[path]
+    piece.bytes.pop(path, None)
+    return [(True, piece.folded.pop(path))] if path in piece.folded else []
+
+
 def _weighed(reducer: str, path: str, value: JSON, most: int) -> int:
     """Growing values are measured only when they may have become too large (D55), not each time."""
     if most <= VALUE_BYTES_MAX:
         return most
     size = len(_encoded(REDUCERS[reducer].finish(value)))
     if size > VALUE_BYTES_MAX:
-        message = f'"ctx.{path}" is over {VALUE_BYTES_MAX:,} bytes: keep a reference instead'
+        message = f'"ctx.{path}" is over {VALUE_BYTES_MAX:,} bytes: keep references instead'
         raise _DoesNotFold(Failure(kind="payload-too-large", message=message))
     return size
 
 
 def folded(loop: LoopState) -> tuple[dict[str, JSON], Failure | None]:
-    """The writes of the iterations in order, applied to the ctx with which the loop started (D86)."""
+    """The writes of the iterations in order, applied to the ctx with which the loop started (D86).
+
+    Raises NeedsValues when a reducer has to read a value that is in the result store.
+    """
     made: dict[str, JSON] = {}
     try:
         for begins in sorted(loop.pieces):
-            for path, value in loop.pieces[begins].folded.items():
+            for path, value in _partial_results(loop, loop.pieces[begins]):
                 reducer = loop.reduce.get(path, SAME)
                 if path not in made:
+                    if reducer in _OPENING | {"append"} and ref_of(at_path(loop.start, tuple(path.split(".")))):
+                        raise NeedsValues
                     made[path] = _said(reducer, path, begin, reducer, loop.start, path)
                 made[path] = _said(reducer, path, joined, reducer, made[path], value)
         return {
@@ -216,3 +236,13 @@ def folded(loop: LoopState) -> tuple[dict[str, JSON], Failure | None]:
         }, None
     except _DoesNotFold as error:
         return {}, error.failure
+
+
+def _partial_results(loop: LoopState, piece: LoopPiece) -> Iterator[tuple[str, JSON]]:
+    yield from piece.folded.items()
+    for path, operands in piece.unfolded.items():
+        reducer = loop.reduce.get(path, SAME)
+        for is_partial, value in operands:
+            if has_marks(value):
+                raise NeedsValues
+            yield path, value if is_partial else _said(reducer, path, REDUCERS[reducer].single, value)

@@ -17,6 +17,15 @@ from noetl.engine.facts import Fact
 from noetl.engine.loop_state import folded
 from noetl.engine.scopes import base_scope, ctx_misfit, is_ref, misfit, moment, patched
 from noetl.engine.state import Frame, LoopState, Run, State
+from noetl.engine.stored import (
+    ITEMS_LIMIT,
+    NeedsValues,
+    ValueTooLarge,
+    ensure_readable,
+    has_marks,
+    is_stored,
+    ref_of,
+)
 from noetl.ids import frame_parts
 from noetl.net.program import CompiledPipeline, Program
 from noetl.output import JSON, Failure, Output
@@ -80,7 +89,6 @@ def iteration_outputs(log: Iterable[Fact], run: str, only: range | None = None) 
     return reader.outputs()
 
 
-ITEMS_LIMIT = "items_bytes"  # a key of `limits`; it is set only where there is a result store
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -141,6 +149,10 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
     around = iteration(program, state, run, None)
     if around is not None:
         scope["iter"] = around
+    if state.stored:
+        ensure_readable(loop.items, scope)
+        if loop.width is not None:
+            ensure_readable(loop.width, scope)
     try:
         items = loop.items(scope, moment(at, f"{run.id}/in"))
         width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else DEFAULT_MAX_IN_FLIGHT
@@ -156,10 +168,11 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         reduce={".".join(path): name for path, name in loop.reduce.items()},
     )
     most = program.limits.get(ITEMS_LIMIT)
-    if is_ref(items):
+    ref = items if is_ref(items) else ref_of(items)
+    if ref is not None:
         if most is None:
             return _no_loop(run, "loop", "a loop over a Ref needs a result store, and there is none")
-        return ToRead(items, started)
+        return ToRead(ref, started)
     if isinstance(items, dict):
         items = [{"key": key, "value": value} for key, value in items.items()]
     if not isinstance(items, list):
@@ -169,6 +182,8 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         return over_limit(program, "iterations", len(items))
     started = replace(started, count=len(items))
     if most is not None and len(_encoded(items)) > most:
+        if state.stored and has_marks(items):
+            raise NeedsValues  # The pages of a list hold values only.
         return ToStore(items, started)
     return replace(started, items=items)
 
@@ -217,8 +232,8 @@ def awaits_reading(program: Program, run: Run) -> bool:
     return ITEMS_LIMIT in program.limits and bool(pipeline.picks or pipeline.failure_picks)
 
 
-def loop_done(pipeline: CompiledPipeline, state: State, run: Run) -> Fact:
-    loop = run.loop
+def loop_done(program: Program, state: State, run: Run) -> Fact:
+    pipeline, loop = program.pipeline(run.step, block=run.block), run.loop
     assert loop is not None
     if loop.conflict is not None:
         return facts.StepFailed(run=run.id, error=loop.conflict)
@@ -228,18 +243,23 @@ def loop_done(pipeline: CompiledPipeline, state: State, run: Run) -> Fact:
         assert loop.error is not None
         return facts.StepFailed(run=run.id, error=loop.error, output=output)
     values, failure = folded(loop)
-    failure = failure or _misfit(state, values)
+    failure = failure or _misfit(program, state, values)
+    written = {f"ctx.{path}": each for path, each in values.items()}
+    try:
+        stored = tuple(target for target, value in written.items() if is_stored(program, target, value))
+    except ValueTooLarge as error:
+        failure = failure or error.failure
     if failure is not None:
         return facts.StepFailed(run=run.id, error=failure, output=output)
-    return facts.LoopDone(run=run.id, output=output, set={f"ctx.{path}": each for path, each in values.items()})
+    return facts.LoopDone(run=run.id, output=output, set=written, stored=stored)
 
 
-def _misfit(state: State, values: dict[str, JSON]) -> Failure | None:
-    """Folded values obey the limits of all writes (D54, D55)."""
+def _misfit(program: Program, state: State, values: dict[str, JSON]) -> Failure | None:
+    """Folded values obey the rules of all writes (D54, D55)."""
     for path, value in values.items():
         if failure := misfit(f"ctx.{path}", value):
             return failure
-    return ctx_misfit(patched(state.ctx, values)) if values else None
+    return ctx_misfit(patched(state.ctx, values)) if values and not program.has_values else None
 
 
 def _result(pipeline: CompiledPipeline, state: State, run: Run, meta: dict[str, JSON]) -> Output:

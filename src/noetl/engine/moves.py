@@ -9,6 +9,7 @@ from itertools import islice
 from typing import NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
 from noetl.engine.apply import frame_of
@@ -23,6 +24,19 @@ from noetl.playbook.model import Credential
 _in_order = msgspec.json.Encoder(order="deterministic").encode
 
 
+class Delegation(Struct, frozen=True):
+    """A decision that a worker makes, because it reads or makes values that are in the result store (D91)."""
+
+    matter: str  # "fetch#2!route"
+    digest: str  # of what it depends on: control rejects the decision if that has changed
+    state: bytes  # the part of the state that it reads, as a snapshot
+
+
+class Decision(NamedTuple):
+    delegation: Delegation
+    program: Program
+
+
 class FramePlace(NamedTuple):
     """The surroundings of a frame: what its templates see besides the frame itself."""
 
@@ -35,6 +49,9 @@ class FramePlace(NamedTuple):
     opens: dict[str, JSON] | None = None  # a Ref: run no frame, but read the items of its loop
     closes: dict[str, JSON] | None = None  # a Ref: run no frame, but evaluate what is read from its results
     keychain: tuple[Credential, ...] = ()  # where to find its secrets
+    stored: bool = False  # some values of the execution are in the result store (D91)
+    marks: dict[str, JSON] = {}  # "ctx.rows" → its value in the log, where a worker has put the stored value
+    decides: Decision | None = None  # run no frame, but make this decision for control
 
 
 class Work(NamedTuple):
@@ -147,5 +164,6 @@ def work_of(program: Program, state: State, frame: str) -> Work:
         folder=program.folder,
         items=stored,
         keychain=program.playbook.keychain,
+        stored=state.stored,
     )
     return Work(pipeline, replace(frame_of(run, index)), place)

@@ -19,7 +19,8 @@ from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for, with_iteration
-from noetl.engine.scopes import ctx_misfit, misfit
+from noetl.engine.scopes import ctx_misfit, misfit, split
+from noetl.engine.stored import ValueTooLarge, stored_bytes
 from noetl.ids import call_id
 from noetl.net.program import CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output
@@ -128,7 +129,7 @@ def take(
         output = replace(output, meta={**meta, **output.meta})
     input_hash = called.input_hash if isinstance(called, RunTask) else None
     turn = _Turn(work, task, _scope_after(work, called, output), at)
-    written: dict[str, JSON] = {}
+    written = _Written({}, [])
     try:
         if task.set and output.status == "ok":
             _write(turn, task.set, written)
@@ -151,12 +152,13 @@ def take(
         status=output.status,
         rule=rule.place if rule else None,
         output=output,
-        set=written,
+        set=written.values,
         until=until,
         error=why,
         keep=task.kept,
         input_hash=input_hash,
         ms=ms,
+        stored=tuple(written.stored),
     )
 
 
@@ -198,7 +200,14 @@ def _first(turn: _Turn, rules: tuple[CompiledRule, ...]) -> CompiledRule | None:
     return None
 
 
-def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> None:
+class _Written(NamedTuple):
+    """The writes of one task."""
+
+    values: dict[str, JSON]  # target → value, in the order of the last writes
+    stored: list[str]  # the targets whose values belong in the result store (D91)
+
+
+def _write(turn: _Turn, writes: tuple[Write, ...], written: _Written) -> None:
     """Evaluate all right sides, then write (D28); later evaluations see the writes."""
     scope = turn.scope
     values = [turn.value(write.value, write.target) for write in writes]
@@ -207,13 +216,29 @@ def _write(turn: _Turn, writes: tuple[Write, ...], written: dict[str, JSON]) -> 
         failure = misfit(target, value)
         if failure is not None:
             raise turn.broken(failure.kind, failure.message, "set")
-        written.pop(target, None)  # The order is that of the last writes.
-        written[target] = value
+        written.values.pop(target, None)  # The order is that of the last writes.
+        if target in written.stored:
+            written.stored.remove(target)
+        written.values[target] = value
+        if size := stored_bytes(value):
+            if size > (limit := turn.work.pipeline.value_bytes):
+                failure = ValueTooLarge(target, size, limit).failure
+                raise turn.broken(failure.kind, failure.message, "set")
+            written.stored.append(target)
         scope[root] = put(scope.get(root) or {}, write.path, value)
     if turn.work.pipeline.weighs_ctx and any(write.scope == "ctx" for write in writes):
-        failure = ctx_misfit(turn.scope["ctx"])
+        failure = ctx_misfit(_ctx_in_log(turn, written))
         if failure is not None:
             raise turn.broken(failure.kind, failure.message, "set")
+
+
+def _ctx_in_log(turn: _Turn, written: _Written) -> dict[str, JSON]:
+    """ctx without the values that are in the result store."""
+    ctx: dict[str, JSON] = turn.scope["ctx"]
+    for target in (*turn.work.place.marks, *written.stored):
+        if target.startswith("ctx.") and (target in written.stored or target not in written.values):
+            ctx = put(ctx, split(target)[1], None)
+    return ctx
 
 
 def _directive(
@@ -289,7 +314,7 @@ def _next(work: Work, directive: Directive, rule: CompiledRule | None) -> int:
 
 
 def _skipped(turn: _Turn, rule: CompiledRule) -> TaskDone:
-    written: dict[str, JSON] = {}
+    written = _Written({}, [])
     _write(turn, rule.set, written)
     return TaskDone(
         frame=turn.work.frame.id,
@@ -299,7 +324,8 @@ def _skipped(turn: _Turn, rule: CompiledRule) -> TaskDone:
         next=_next(turn.work, "skip", None),
         status="skipped",
         rule=rule.place,
-        set=written,
+        set=written.values,
+        stored=tuple(written.stored),
     )
 
 
@@ -318,6 +344,12 @@ def _broken(turn: _Turn, output: Output, error: Failure, ms: float = 0.0) -> Tas
         keep=turn.task.kept,
         ms=ms,
     )
+
+
+def refused(work: Work, failure: Failure, at: datetime) -> TaskDone:
+    """The next task fails without a call, because a value that the frame reads is missing."""
+    task = work.pipeline.tasks[work.frame.pc]
+    return _broken(_Turn(work, task, {}, at), Output(status="error", error=failure), failure)
 
 
 def _instant(at: datetime) -> str:

@@ -17,10 +17,8 @@ from noetl.engine.state import Frame
 from noetl.net.program import ProjectedValue
 from noetl.output import JSON, Output
 from noetl.playbook.model import INLINE_BYTES_MAX
-from noetl.template.projection import error_entry, evaluate_parts
+from noetl.template.projection import evaluate_parts
 
-PICKED_BYTES_MAX = 65_536  # largest part that routing may read from stored data
-PICKED_BYTES_MAX_IN_ALL = 1_048_576  # all parts together: as much as ctx may hold (D55)
 _encoded = msgspec.json.Encoder().encode
 
 
@@ -44,8 +42,7 @@ def trim(output: Output, ref: dict[str, JSON]) -> Output:
 def pick(work: Work, output: Output, *, failed: bool = False) -> dict[str, JSON] | None:
     """What step `set` and arcs read from the data, part by part; None: nothing, or the frame is in a loop.
 
-    A part that cannot be evaluated or is too large is recorded as an error, which counts when control reads
-    it.
+    A part that cannot be evaluated is recorded as an error, which counts when control reads it.
     """
     pipeline, _, place = work
     values = pipeline.failure_picks if failed else pipeline.picks
@@ -67,31 +64,8 @@ def _picked(values: tuple[ProjectedValue, ...], place: FramePlace, data: JSON) -
         "input": place.input,
         "execution_id": place.execution_id,
     }
-    picked: dict[str, JSON] = {}
-    total = 0
-    for each in values:
-        parts = [part for part in each.value.projected(truth_only=each.asks).parts if part.key not in picked]
-        for key, entry in evaluate_parts(parts, scope):
-            size = _size(entry)
-            if size > PICKED_BYTES_MAX or total + size > PICKED_BYTES_MAX_IN_ALL:
-                entry, size = _too_large(size), 0
-            picked[key] = entry
-            total += size
-    return picked
-
-
-def _size(entry: dict[str, JSON]) -> int:
-    value = entry.get("is")
-    return len(_encoded(value)) if isinstance(value, str | list | dict) else 0
-
-
-def _too_large(size: int) -> dict[str, JSON]:
-    message = (
-        f"it takes {size:,} bytes of output.data, and the limit is {PICKED_BYTES_MAX:,}, and "
-        f"{PICKED_BYTES_MAX_IN_ALL:,} in all; read a part of it, `set` what you need in the task, or "
-        "`resolve` output.ref"
-    )
-    return error_entry("payload-too-large", message)
+    parts = {part.key: part for each in values for part in each.value.projected(truth_only=each.asks).parts}
+    return dict(evaluate_parts(parts.values(), scope))
 
 
 def absent(frame: Frame) -> dict[str, dict[str, JSON]]:

@@ -11,6 +11,7 @@ from noetl.engine import facts
 from noetl.engine.facts import Token
 from noetl.engine.scopes import base_scope, ctx_misfit, deadline, in_parallel, misfit, moment, put, view
 from noetl.engine.state import Run, State
+from noetl.engine.stored import NeedsValues, ValueTooLarge, ensure_readable, is_stored, passes_mark
 from noetl.ids import token_id
 from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Program, Write
 from noetl.output import JSON, Failure, Output
@@ -39,7 +40,10 @@ def route(program: Program, state: State, run: Run, at: datetime) -> facts.NextE
     try:
         return router.route(step)
     except _Broken as broken:  # No arc fires, so no arc writes anything.
-        return facts.NextEvaluated(run=run.id, set=written, asked=tuple(router.asked), error=broken.failure)
+        stored = tuple(target for target in router.stored if target in written)
+        return facts.NextEvaluated(
+            run=run.id, set=written, asked=tuple(router.asked), error=broken.failure, stored=stored
+        )
 
 
 def answer(program: Program, state: State, run: Run, at: datetime) -> facts.FrameResumed:
@@ -55,8 +59,10 @@ def answer(program: Program, state: State, run: Run, at: datetime) -> facts.Fram
             router.see_output()
             router.write(program.blocks[run.step].set, "set")
     except _Broken as broken:
-        output, router.written = Output(status="error", error=broken.failure), {}
-    return facts.FrameResumed(frame=run.parent, output=output, run=run.id, set=router.written)
+        output, router.written, router.stored = Output(status="error", error=broken.failure), {}, []
+    return facts.FrameResumed(
+        frame=run.parent, output=output, run=run.id, set=router.written, stored=tuple(router.stored)
+    )
 
 
 class _Router:
@@ -64,7 +70,9 @@ class _Router:
 
     def __init__(self, program: Program, state: State, run: Run, at: datetime) -> None:
         self.program, self.run, self.at = program, run, at
+        self.marked = state.stored
         self.written: dict[str, JSON] = {}
+        self.stored: list[str] = []  # the targets whose values are, or belong, in the result store
         self.asked: list[tuple[int, bool]] = []
         self.scope = base_scope(state, run)
         self.picked = run.picked
@@ -108,12 +116,19 @@ class _Router:
             if not step.inclusive:
                 break
         return facts.NextEvaluated(
-            run=self.run.id, set=self.written, asked=tuple(self.asked), tokens=tuple(tokens), ended=ended
+            run=self.run.id,
+            set=self.written,
+            asked=tuple(self.asked),
+            tokens=tuple(tokens),
+            ended=ended,
+            stored=tuple(self.stored),
         )
 
     def _value(self, value: Value | Template, where: str, scope: dict[str, JSON] | None = None) -> JSON:
         if self.picked is not None:
             value = value.projected()
+        if self.marked:
+            ensure_readable(value, scope or self.scope)
         try:
             return value(scope or self.scope, moment(self.at, f"{self.run.id}/{where}"))
         except TemplateError as error:
@@ -125,6 +140,8 @@ class _Router:
             return when
         if self.picked is not None:
             when = when.projected(truth_only=True)
+        if self.marked:
+            ensure_readable(when, self.scope)
         try:
             return when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
         except TemplateError as error:
@@ -146,11 +163,25 @@ class _Router:
         for write, value in values:
             if failure := misfit(write.target, value):
                 raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
+            self._weigh(write.target, value, where)
+            if self.marked and passes_mark(self.scope, (write.scope, *write.path)):
+                raise NeedsValues
             self.written.pop(write.target, None)
             self.written[write.target] = value
             self.scope[write.scope] = put(self.scope[write.scope], write.path, value)
-        if any(write.scope == "ctx" for write in writes) and (failure := ctx_misfit(self.scope["ctx"])):
+        writes_ctx = any(write.scope == "ctx" for write in writes)
+        if writes_ctx and not self.program.has_values and (failure := ctx_misfit(self.scope["ctx"])):
             raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
+
+    def _weigh(self, target: str, value: JSON, where: str) -> None:
+        """Note a value that is in the result store, or belongs there."""
+        if target in self.stored:
+            self.stored.remove(target)
+        try:
+            if is_stored(self.program, target, value):
+                self.stored.append(target)
+        except ValueTooLarge as error:
+            raise _Broken(error.failure.kind, f'{where} of "{self.run.step}": {error.failure.message}') from None
 
     def _token(self, target: str, place: int, event: dict[str, JSON]) -> Token:
         """The input is bound now, so every token has its own (D28); a join binds its input when it fires."""
@@ -159,6 +190,8 @@ class _Router:
         if not step.join:
             seen = {key: self.scope[key] for key in ("workload", "ctx", "execution_id")}
             input = self._value(step.pipeline.input, f'input of "{target}" on arc {place}', seen)
+            for key, value in input.items():
+                self._weigh(f"{target}.{key}", value, f"arc {place}")
         return Token(
             id=token_id(self.run.id, place),
             step=target,

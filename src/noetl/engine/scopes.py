@@ -119,27 +119,19 @@ def in_parallel(state: State, run: Run) -> bool:
     return False
 
 
-VALUE_BYTES_MAX = 65_536  # of one value, as JSON
-CTX_BYTES_MAX = 1_048_576  # of all of ctx, as JSON
+CTX_BYTES_MAX = 1_048_576  # of all of ctx in the log, as JSON: without values that are in the result store
 REF_TYPES = frozenset({"relational", "nats", "object_store", "blob"})  # D53
-_CHAR_BYTES_MAX = 6  # of one character, escaped
 _REF_FIELDS = frozenset(REF_FIELDS)
 _encoded = msgspec.json.Encoder().encode
 
 
 def misfit(target: str, value: JSON) -> Failure | None:
-    """Why the value cannot be written to the target ("ctx.rows_ref"); None: it can."""
-    kind = type(value)
+    """Why the value cannot have the name of the target ("ctx.rows_ref"); None: it can."""
     if target.endswith("_ref"):
         if not is_ref(value):
             return Failure(kind="reference", message=f'"{target}" takes a Ref, by its name')
-    elif kind is dict and is_ref(value):
+    elif type(value) is dict and is_ref(value):
         return Failure(kind="reference", message=f'a Ref needs a name that ends in _ref, not "{target}"')
-    if kind is str and len(value) * _CHAR_BYTES_MAX < VALUE_BYTES_MAX:
-        return None
-    if kind in (str, list, dict) and len(_encoded(value)) > VALUE_BYTES_MAX:
-        message = f'"{target}" is over {VALUE_BYTES_MAX:,} bytes: keep a reference instead'
-        return Failure(kind="payload-too-large", message=message)
     return None
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from noetl.engine import facts
-from noetl.engine.admission import of_joins, of_token, over_limit
+from noetl.engine.admission import JoinNeedsValues, of_joins, of_token, over_limit
 from noetl.engine.apply import ok
 from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, is_complete, landed, loop_done, loop_started
@@ -20,13 +20,15 @@ from noetl.engine.retry import called
 from noetl.engine.routing import answer, route
 from noetl.engine.scopes import deadline, of_ctx
 from noetl.engine.state import Frame, Run, State
+from noetl.engine.stored import NeedsValues, matter_of
 from noetl.ids import block_run_id, frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Output
 
-Matter: TypeAlias = Literal["run", "frame", "tokens"]
+Matter: TypeAlias = Literal["run", "frame", "tokens", "delegated"]
 Agenda: TypeAlias = dict[tuple[Matter, str, int | None], dict[str, None] | None]  # TOKENS → which tokens
 TOKENS: tuple[Matter, str, int | None] = ("tokens", "", None)
+DELEGATED: tuple[Matter, str, int | None] = ("delegated", "", None)  # → the matters that wait for a worker (D91)
 
 
 def agenda_of(state: State) -> Agenda:
@@ -39,6 +41,29 @@ def agenda_of(state: State) -> Agenda:
     if state.waiting:
         todo[TOKENS] = dict.fromkeys(state.waiting)
     return todo
+
+
+def delegated(agenda: Agenda) -> dict[str, None]:
+    """The decisions that wait for a worker."""
+    return agenda.get(DELEGATED) or {}
+
+
+def _delegate(agenda: Agenda, matter: str) -> None:
+    agenda[DELEGATED] = {**delegated(agenda), matter: None}
+
+
+def end_delegation(agenda: Agenda, state: State, matter: str, *, again: bool) -> None:
+    """The worker has decided. `again`: something has changed since, and the decision is tried again."""
+    left = {each: None for each in delegated(agenda) if each != matter}
+    if left:
+        agenda[DELEGATED] = left
+    else:
+        agenda.pop(DELEGATED, None)
+    subject = matter.rpartition("!")[0]
+    if again and subject in state.runs:
+        agenda["run", subject, None] = None
+    if again and subject in state.waiting:
+        agenda[TOKENS] = {**(agenda.get(TOKENS) or {}), subject: None}
 
 
 def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
@@ -97,18 +122,36 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
         return None
     if (fact := _of_runs(program, state, agenda, at)) is not None or state.status != "running":
         return fact
+    pending = delegated(agenda) if DELEGATED in agenda else {}
     for run in state.ended:
-        return _of_ended(program, state, state.runs[run], at)
+        if (matter := matter_of(run, "route")) not in pending:
+            try:
+                return _of_ended(program, state, state.runs[run], at)
+            except NeedsValues:
+                _delegate(agenda, matter)
+                return settle(program, state, agenda, at)
     # A token that became a run still counts: tokens that fire at once and multiply reach the limit, too.
     if (live := len(state.tokens) + len(state.runs)) > program.limits["tokens"]:
         return over_limit(program, "tokens", live)
     if (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:
-        return of_token(program, state, state.tokens[token])
-    if (fact := of_joins(program, state, at)) is not None:
+        if (matter := matter_of(token, "token")) not in pending:
+            try:
+                return of_token(program, state, state.tokens[token])
+            except NeedsValues:
+                _delegate(agenda, matter)
+                return settle(program, state, agenda, at)
+    if any(matter.endswith("!join") for matter in pending):
+        return None  # no other join fires before it
+    try:
+        fact = of_joins(program, state, at)
+    except JoinNeedsValues as needs:
+        _delegate(agenda, matter_of(needs.join, "join"))
+        return None
+    if fact is not None:
         return fact
-    if state.runs:
+    if state.runs or DELEGATED in agenda:
         return None  # nothing follows until a worker reports
     return _end(state)
 
@@ -117,12 +160,16 @@ def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fa
     while True:
         matters = iter(agenda)
         matter = next(matters, None)
-        if matter == TOKENS:
+        while matter in (TOKENS, DELEGATED):
             matter = next(matters, None)
         if matter is None:
             return None
-        if (fact := _of_matter(program, state, matter, at)) is not None:
-            return fact
+        try:
+            if (fact := _of_matter(program, state, matter, at)) is not None:
+                return fact
+        except NeedsValues:
+            run = state.runs[matter[1]]
+            _delegate(agenda, matter_of(run.id, "loop" if run.loop is None else "end"))
         del agenda[matter]
 
 
@@ -134,9 +181,12 @@ def _of_waiting(program: Program, state: State, agenda: Agenda) -> Fact | None:
     stirred = agenda.get(TOKENS) or {}
     while stirred:
         token = next(iter(stirred))
-        fact = of_token(program, state, state.tokens[token]) if token in state.waiting else None
-        if fact is not None:
-            return fact
+        try:
+            fact = of_token(program, state, state.tokens[token]) if token in state.waiting else None
+            if fact is not None:
+                return fact
+        except NeedsValues:
+            _delegate(agenda, matter_of(token, "token"))
         del stirred[token]
     agenda.pop(TOKENS, None)
     return None
@@ -166,7 +216,8 @@ def _of_run(program: Program, state: State, run: Run, at: datetime) -> Fact | No
         fact = loop_started(program, state, run, at)
         return None if isinstance(fact, ToStore | ToRead) else fact
     if run.loop is not None and is_complete(run.loop):
-        return None if awaits_reading(program, run) else loop_done(pipeline, state, run)
+        fact = loop_done(program, state, run)
+        return None if awaits_reading(program, run) else fact
     if not pipeline.tasks:
         if run.loop is None:
             return facts.StepDone(run=run.id, output=Output())

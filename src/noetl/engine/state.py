@@ -58,6 +58,8 @@ class LoopPiece(Struct, kw_only=True, omit_defaults=True):
     end: int  # the iteration after its last one
     folded: dict[str, JSON] = field(default_factory=dict)  # path → the partial result of its reducer
     bytes: dict[str, int] = field(default_factory=dict)  # path → an upper bound of its bytes, as JSON
+    # Path → values in the result store and partial results around them, in order: a worker folds them (D91).
+    unfolded: dict[str, list[tuple[bool, JSON]]] = field(default_factory=dict)  # (is it a partial result, value)
 
 
 class LoopState(Struct, kw_only=True, omit_defaults=True):
@@ -133,6 +135,7 @@ class State(Struct, kw_only=True, omit_defaults=True):
     depth: int = 0
     workload: dict[str, JSON] = {}
     ctx: dict[str, JSON] = {}
+    stored: bool = False  # some values are in the result store: the state has marks in their place (D91)
     tokens: dict[str, Token] = field(default_factory=dict)  # the live tokens, oldest first
     fresh: dict[str, None] = field(default_factory=dict)  # tokens to be tried
     waiting: dict[str, tuple[tuple[str, ...], ...]] = field(

@@ -22,7 +22,7 @@ from msgspec import Raw, Struct
 from msgspec.structs import replace
 
 from noetl.engine.commands import Command, Report, Start
-from noetl.engine.moves import FramePlace, Work
+from noetl.engine.moves import Decision, Delegation, FramePlace, Work
 from noetl.engine.state import Frame
 from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.net.program import Program
@@ -254,6 +254,8 @@ class PlaceMessage(Struct, frozen=True, omit_defaults=True):
     items: dict[str, JSON] | None = None
     opens: dict[str, JSON] | None = None
     closes: dict[str, JSON] | None = None
+    stored: bool = False
+    decides: Delegation | None = None
 
 
 class GrantMessage(Struct, frozen=True):
@@ -285,8 +287,9 @@ def encode_grant(grant: Grant, digest: str) -> GrantMessage:
     if frame.block is not None:
         frame = replace(frame, block=None)  # only the owner needs it
     message = PlaceMessage(
-        place.execution_id, place.workload, place.input, place.iter, place.items, place.opens, place.closes
-    )
+        place.execution_id, place.workload, place.input, place.iter, place.items, place.opens, place.closes,
+        place.stored, place.decides and place.decides.delegation,
+    )  # fmt: skip
     return GrantMessage(digest, pipeline.name, pipeline.block, frame, message, epoch, lease_s, at, lost)
 
 
@@ -303,6 +306,8 @@ def decode_grant(message: GrantMessage, program: Program) -> Grant:
         opens=place.opens,
         closes=place.closes,
         keychain=program.playbook.keychain,
+        stored=place.stored,
+        decides=None if place.decides is None else Decision(place.decides, program),
     )
     work = Work(program.pipeline(message.pipeline, block=message.block), message.frame, frame_place)
     return Grant(work, message.epoch, message.lease_s, message.at, message.lost)

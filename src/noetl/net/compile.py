@@ -134,6 +134,7 @@ class _Compiler:
             best_effort=failure.get("mode") == "best_effort",
             tolerate=failure.get("tolerate"),
             calls_max=policy.get("limits", {}).get("calls", self.limits["calls"]),
+            value_bytes=self.limits["value_bytes"],
             timeout_s=lifecycle.get("timeout_s"),
             deadline_s=lifecycle.get("deadline_s"),
             picks=_projected(writes, arcs),

@@ -109,6 +109,7 @@ class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     best_effort: bool
     tolerate: int | str | None
     calls_max: int
+    value_bytes: int  # the largest value of a `set`
     timeout_s: float | None
     deadline_s: float | None
     picks: tuple[ProjectedValue, ...]  # the values of `set` and arcs that read output.data (D52)
@@ -164,6 +165,7 @@ class Program(NamedTuple):
     templates: tuple[TemplateUse, ...]  # all templates of the playbook
     digest: str = ""  # digest of the playbook's text
     folder: str | None = None  # folder of the file from which it was read
+    has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:
         return self.blocks[name] if block else self.steps[name].pipeline

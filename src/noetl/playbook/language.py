@@ -154,6 +154,11 @@ LIMITS = RecordShape(
             NumberShape(1, whole=True), "maximum number of iterations of one loop", default=1_000_000
         ),
         "depth": KeyShape(NumberShape(1, whole=True), "maximum nesting of child playbooks", default=16),
+        "value_bytes": KeyShape(
+            NumberShape(1, whole=True),
+            "maximum size of one value of `ctx`, `step` or `iter`, as JSON; values over 64 KiB are kept in the result store",
+            default=67_108_864,
+        ),
         "max_payload_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
     },
 )

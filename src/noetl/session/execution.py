@@ -204,6 +204,14 @@ class Execution:
         except NotFound as error:
             raise Damaged(f"{error}: it was stored, and its file is missing") from error
 
+    async def _complete(self, ctx: dict[str, JSON]) -> dict[str, JSON]:
+        """ctx with the values that are in the result store (D91). Raises Damaged."""
+        from noetl.engine.stored import filled, key_of, marks_on
+
+        values = {key_of(ref): await self.fetch(Output(ref=ref)) for ref in marks_on(ctx, ())}
+        complete: dict[str, JSON] = filled(ctx, values)
+        return complete
+
     # Waiting
 
     async def result(self, timeout_s: float | None = None) -> Result:
@@ -218,7 +226,7 @@ class Execution:
             id=self.id,
             status=document.status,
             output=None if output is None else await self.fetch(output),
-            ctx=runs.state.ctx,
+            ctx=await self._complete(runs.state.ctx),
             error=runs.state.failure,
             duration_s=document.duration_s,
         )

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator
 from typing import Final, Literal
 
+import msgspec
 from msgspec import Struct
 
 from noetl.control.live_execution import fold
@@ -13,6 +14,7 @@ from noetl.engine import Event
 from noetl.engine.facts import Processed
 from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import LIVE, State
+from noetl.engine.stored import marks_on
 from noetl.errors import Damaged, NotFound
 from noetl.output import JSON, Output
 from noetl.ports import LogRow, Snapshot
@@ -109,7 +111,7 @@ async def _of_playbook(session: Session, info: ExecutionInfo) -> AsyncIterator[A
 async def _results(session: Session, log: ExecutionLog, audit: AuditReport) -> None:
     """Every result that the log refers to exists, byte for byte."""
     seen: set[str] = set()
-    for seq, ref in _refs(log.events()):
+    for seq, name, ref in _refs(log.events()):
         key = str(ref["locator"]["key"])
         if key in seen:
             continue
@@ -119,18 +121,26 @@ async def _results(session: Session, log: ExecutionLog, audit: AuditReport) -> N
         try:
             await session.results.get(ref)
         except (NotFound, Damaged) as error:
-            audit.findings.append(AuditEntry(execution_id=log.id, seq=seq, code="result", message=str(error)))
+            message = f"{name}: {error}" if name else str(error)
+            audit.findings.append(AuditEntry(execution_id=log.id, seq=seq, code="result", message=message))
 
 
-def _refs(events: Iterable[Event]) -> Iterator[tuple[int, dict[str, JSON]]]:
-    """The Refs in the fields of facts; those inside values of authors are not checked."""
+def _refs(events: Iterable[Event]) -> Iterator[tuple[int, str, dict[str, JSON]]]:
+    """The Refs in the fields of facts, and those of stored values with their names.
+
+    Other Refs inside values of authors are not checked.
+    """
     for event in events:
+        if getattr(event.fact, "stored", None):
+            fields = msgspec.to_builtins(event.fact)
+            for name, value in {**fields.pop("set", {}), **fields}.items():
+                yield from ((event.seq, name, ref) for ref in marks_on(value, ()))
         output = getattr(event.fact, "output", None)
         refs: list[JSON] = [output.ref if isinstance(output, Output) else None, getattr(event.fact, "ref", None)]
         for ref in refs:
             match ref:
                 case {"locator": {"key": str()}}:
-                    yield event.seq, ref
+                    yield event.seq, "", ref
 
 
 class StoredDifference(Struct, frozen=True, kw_only=True):

@@ -151,9 +151,10 @@ class Template:
 class Value:
     """A JSON structure whose strings may be templates, compiled once. Keys are never templates."""
 
-    __slots__ = ("_build", "_projected", "_value", "calls", "parts", "reads")
+    __slots__ = ("_build", "_projected", "_value", "calls", "parts", "reads", "templates")
 
     def __init__(self, build: Run | None, value: JSON, parts: list[Template]) -> None:
+        self.templates = tuple(parts)
         self.reads: tuple[Read, ...] = ()
         self.calls: frozenset[str] = frozenset()
         self.parts: tuple[ProjectedPart, ...] = ()

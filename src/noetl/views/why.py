@@ -11,6 +11,7 @@ from noetl.engine import Event, apply, facts
 from noetl.engine.facts import Fact, NextEvaluated, Token
 from noetl.engine.scopes import base_scope, moment, put
 from noetl.engine.state import Run, State, Status
+from noetl.engine.stored import NeedsValues, ensure_readable
 from noetl.errors import NotFound
 from noetl.escape import one_line, shorten
 from noetl.ids import call_id, frame_parts, token_id
@@ -115,8 +116,9 @@ def _holds(when: Template | bool, scope: dict[str, JSON]) -> bool | None:
     if not isinstance(when, Template):
         return when
     try:
+        ensure_readable(when, scope)
         return when.holds(scope)
-    except TemplateError:
+    except (TemplateError, NeedsValues):
         return None
 
 

@@ -18,7 +18,7 @@ from noetl.engine.apply import advance
 from noetl.engine.commands import Report
 from noetl.engine.facts import ForTime, FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Over, Park, RunTask, Wait
-from noetl.engine.pipeline import next_move, take
+from noetl.engine.pipeline import next_move, refused, take
 from noetl.engine.results import absent, recorded, restore
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
@@ -30,6 +30,7 @@ from noetl.worker.keychain import FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
 from noetl.worker.result_stores import DEFAULT, ResultPolicy
 from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, retry
+from noetl.worker.stored_values import MissingValue, StoredValues
 
 if TYPE_CHECKING:
     from noetl.worker.worker import Worker
@@ -71,6 +72,7 @@ class FrameDriver:
         self._missing: Output | None = None  # the failure to read an item or an earlier result
         self._lost = grant.lost
         self._credentials = FrameCredentials(worker.keychain)
+        self.values = StoredValues(self)
         self._next_progress = 0.0
         self.result_policy = DEFAULT  # of the running task
 
@@ -95,6 +97,9 @@ class FrameDriver:
             if self.work.place.closes is not None:
                 await close_loop(self, self.work.place.closes)
                 return
+            if self.work.place.decides is not None:
+                await self.values.make_decision(self.work.place.decides)
+                return
             await self._read_refs()
             await self._run_pipeline()
         except Stopped:
@@ -112,16 +117,16 @@ class FrameDriver:
                     output = credentials.missing or await self._call(move, started_at)
                     ms = round((clock.monotonic() - begun) * 1000, 3)
                     fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
-                    self._add(replace(fact, started_at=started_at))
+                    await self._add(replace(fact, started_at=started_at))
                     # The barrier: the next effect begins only after this one is committed.
                     if not move.task.pure and not await self._flush():
                         return
                 case Answered():
-                    self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
+                    await self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
                 case Decided(fact):
-                    self._add(self._credentials.mask_fact(fact, credentials.missing))
+                    await self._add(self._credentials.mask_fact(fact, credentials.missing))
                 case Park(parked):
-                    await self._flush(parked)
+                    await self._flush(await self.values.record_parked(parked))
                     return
                 case Wait(until):
                     if not await self._flush() or not await self._wait(until):
@@ -240,6 +245,9 @@ class FrameDriver:
         bodies: dict[str, JSON] = {}
         pipeline, frame, place = self.work
         try:
+            if place.stored:
+                await self.values.fill()
+                place = self.work.place
             for slot, ref in absent(frame).items():
                 if is_json(ref):  # a stored file is read by the task that resolves it
                     bodies[slot] = decode(await self.worker.refs.get(ref))
@@ -251,6 +259,9 @@ class FrameDriver:
                 self.work = self.work._replace(place=place._replace(iter=around))
         except Unavailable:
             raise Stopped from None
+        except MissingValue as missing:
+            await self._add(refused(self.work, missing.failure, self.now()))
+            return
         except NoetlError as error:
             self._missing = failed("reference", str(error))
             return
@@ -258,11 +269,14 @@ class FrameDriver:
 
     # Reports
 
-    def _add(self, fact: TaskDone) -> None:
-        """Add a fact to the report, cut to the limit of the log; our own frame keeps the whole result."""
-        self._unreported.append(recorded(self.work, fact, self.result_policy.inline_max))
+    async def _add(self, fact: TaskDone) -> None:
+        """Add a fact to the report, cut to the limit of the log; our own frame keeps all values."""
+        cut = recorded(self.work, fact, self.result_policy.inline_max)
         self.result_policy = DEFAULT
         advance(self.work.frame, fact)
+        if cut.stored or cut.picked or self.work.place.marks:
+            cut = await self.values.record(cut)
+        self._unreported.append(cut)
 
     async def _flush(self, parked: FrameParked | None = None) -> bool:
         """Report new facts. False: we no longer hold the frame."""

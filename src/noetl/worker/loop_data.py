@@ -6,14 +6,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec.json import decode, encode
+from msgspec.json import decode
 
 from noetl.engine.commands import EndLoop, StartLoop
 from noetl.engine.results import pick_results
+from noetl.engine.stored import stored_bytes
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.paging import items_in, put_pages
-from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.worker.retry import Stopped, retry
 
 if TYPE_CHECKING:
@@ -35,7 +35,9 @@ async def close_loop(driver: FrameDriver, ref: dict[str, JSON]) -> None:
         data = decode(await driver.worker.refs.get(ref))
     except NoetlError:
         raise Stopped from None  # a damaged result: nothing is decided without it
-    await _send(driver, EndLoop(run=driver.work.frame.id, picked=pick_results(driver.work, data)))
+    results = pick_results(driver.work, data)
+    picked = await driver.values.record_picked(results)
+    await _send(driver, EndLoop(run=driver.work.frame.id, picked=picked or {}, stored=picked is not results))
 
 
 async def _send(driver: FrameDriver, command: StartLoop | EndLoop) -> None:
@@ -53,7 +55,7 @@ async def _start(driver: FrameDriver, ref: dict[str, JSON]) -> StartLoop:
     except (NoetlError, ValueError, msgspec.DecodeError) as error:
         failure = Failure(kind="loop", message=f'loop.in of "{driver.work.pipeline.name}": {error}')
         return StartLoop(run=run, source=ref, error=failure)
-    if len(encode(items)) <= INLINE_BYTES_MAX:
+    if not stored_bytes(items):
         return StartLoop(run=run, source=ref, count=len(items), items=items)
     pages = await put_pages(driver.worker.results, driver.execution_id, items)
     return StartLoop(run=run, source=ref, count=len(items), ref=pages)

@@ -7,9 +7,11 @@ from contextlib import suppress
 from typing import NamedTuple, TypeAlias
 
 from noetl.background import BackgroundTasks
+from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
+from noetl.output import JSON
 from noetl.paging import PageReader
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
@@ -17,6 +19,7 @@ from noetl.worker.frame_driver import FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Refs
 from noetl.worker.retry import RETRY_S
+from noetl.worker.stored_values import CACHED_BYTES
 
 LogLineHook: TypeAlias = Callable[[LogLine], None]
 DRAIN_STEP_S = 0.05  # between two checks whether all calls have ended
@@ -42,6 +45,7 @@ class Worker:
         self.link, self.queue, self.results, self.keychain = ports
         self.refs = Refs(self.results, self.link)
         self.pages = PageReader(self.results)
+        self.values: BoundedCache[str, tuple[int, JSON]] = BoundedCache(CACHED_BYTES, lambda entry: entry[0])
         self.tool = tool
         self.clock = clock
         self.on_log_line = on_log_line

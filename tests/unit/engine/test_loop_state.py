@@ -13,6 +13,7 @@ from noetl.engine.apply import apply
 from noetl.engine.facts import TaskDone
 from noetl.engine.loop_state import LOST_FRAMES_MAX, RESULTS_BYTES_MAX, folded
 from noetl.engine.state import LoopState, Run, State
+from noetl.engine.stored import NeedsValues, filled, key_of, mark
 from noetl.output import JSON, Failure, Output
 from noetl.testing.scenario import START
 
@@ -117,10 +118,25 @@ def test_a_folded_value_that_grows_too_large_ends_the_loop_d55() -> None:
     state = looping(100, 1, {"all": "append"})
     loop = loop_of(state)
     for index in range(7):
-        land(state, index, {"ctx.all": "x" * 10_000})
-    message = '"ctx.all" is over 65,536 bytes: keep a reference instead'
+        land(state, index, {"ctx.all": "x" * 10_000_000})
+    message = '"ctx.all" is over 67,108,864 bytes: keep references instead'
     assert loop.conflict == Failure(kind="payload-too-large", message=message)
     assert (loop.flying, loop.stopped) == ({}, True)
+
+
+def test_stored_values_are_folded_by_a_worker_in_the_order_of_the_iterations_d91() -> None:
+    state = looping(4, 4, {"all": "extend"})
+    stored = {key: mark({"type": "blob", "locator": {"key": key}}) for key in ("e/1", "e/3")}
+    land(state, 3, {"ctx.all": stored["e/3"]})
+    land(state, 0, {"ctx.all": [0]})
+    land(state, 2, {"ctx.all": [2]})
+    land(state, 1, {"ctx.all": stored["e/1"]})
+    loop = loop_of(state)
+    with pytest.raises(NeedsValues):
+        folded(loop)
+    values = {key_of(each["$stored"]): [index] for each, index in zip(stored.values(), (1, 3), strict=True)}
+    filled_loop = msgspec.convert(filled(msgspec.to_builtins(loop), values), LoopState)
+    assert folded(filled_loop) == ({"all": [0, 1, 2, 3]}, None)
 
 
 def test_no_iteration_is_handed_out_in_a_pause_d67() -> None:

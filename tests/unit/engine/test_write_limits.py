@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from noetl.engine.scopes import CTX_BYTES_MAX, VALUE_BYTES_MAX, ctx_misfit, is_ref, misfit
+from noetl.engine.scopes import CTX_BYTES_MAX, ctx_misfit, is_ref, misfit
+from noetl.engine.stored import INLINE_BYTES_MAX, stored_bytes
 from noetl.output import JSON, Failure
 
 REF: dict[str, JSON] = {"type": "blob", "locator": {"key": "e/1"}, "meta": {"bytes": 3}}
@@ -12,16 +14,19 @@ REF: dict[str, JSON] = {"type": "blob", "locator": {"key": "e/1"}, "meta": {"byt
 
 @pytest.mark.parametrize(
     "value",
-    [None, True, 1, 1.5, "", "x" * (VALUE_BYTES_MAX - 2), ["x" * (VALUE_BYTES_MAX - 4)], {}, {"a": [1]}],
+    [None, True, 1, 1.5, "", "x" * (INLINE_BYTES_MAX - 2), ["x" * (INLINE_BYTES_MAX - 4)], {}, {"a": [1]}],
 )
-def test_a_value_up_to_the_limit_fits_d55(value: JSON) -> None:
+def test_a_value_up_to_64_kib_is_in_the_log_d91(value: JSON) -> None:
     assert misfit("ctx.a", value) is None
+    assert stored_bytes(value) == 0
 
 
-@pytest.mark.parametrize("value", ["x" * (VALUE_BYTES_MAX - 1), "\x01" * 11_000, ["x" * (VALUE_BYTES_MAX - 3)]])
-def test_a_value_over_the_limit_does_not_d55(value: JSON) -> None:
-    message = '"ctx.a" is over 65,536 bytes: keep a reference instead'
-    assert misfit("ctx.a", value) == Failure(kind="payload-too-large", message=message)
+@pytest.mark.parametrize(
+    "value",
+    ["x" * (INLINE_BYTES_MAX - 1), "\x01" * 11_000, ["x" * (INLINE_BYTES_MAX - 3)], {"a": [{"$stored": {}}]}],
+)
+def test_a_larger_value_is_stored_and_so_is_one_with_the_key_of_a_mark_d91(value: JSON) -> None:
+    assert stored_bytes(value) == len(msgspec.json.encode(value))
 
 
 def test_all_of_ctx_has_a_limit_too_d55() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.ownership import COMMAND_BYTES_MAX, SqliteInbox, SqliteOwnership
-from noetl.engine import commands
+from noetl.engine import commands, facts
 from noetl.engine.commands import Cancel, Command, Pause, Signal
 from noetl.engine.facts import ForTime, FrameParked, TaskDone
 from noetl.errors import NotFound, Rejected
@@ -31,6 +31,7 @@ EVERY: list[Command] = [
     ),
     commands.StartLoop(run="a#1", ref={"type": "blob"}),
     commands.EndLoop(run="a#1", picked={"k": {"is": 1}}),
+    commands.Decide(matter="a#1!route", digest="d", fact=facts.NextEvaluated(run="a#1", set={"ctx.a": 1})),
     commands.Wake(frame="a#1", output=Output(data="x"), call=2),
     Signal(name="go", data={"deep": [{"er": 1.5}]}, by="me"),
     commands.Expire(run="a#1"),
