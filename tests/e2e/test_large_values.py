@@ -49,6 +49,7 @@ def test_the_size_of_values_changes_neither_the_result_nor_the_events(tmp_path: 
     assert [json.loads(line)["name"] for line in many] == [json.loads(line)["name"] for line in few]
     assert max(map(len, many)) < 65_536
     assert workspace.call("audit", large["execution_id"]).returncode == 0
+    assert "(4,000,153 bytes, in the result store)" in workspace.call("state", large["execution_id"]).stdout
     replayed = workspace.call("replay", large["execution_id"])
     assert replayed.returncode == 0, replayed.stdout
 

@@ -328,7 +328,8 @@ class Control:
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:
         self.dispatch.on_commit(live, events)
-        self.dispatch.enqueue(live, delegated(live.agenda))
+        if waiting := delegated(live.agenda):
+            self.dispatch.enqueue(live, waiting)
         self.loops.on_commit(live, events)
         for hook in self._hooks.on_commit:
             hook(live, events)

@@ -175,6 +175,15 @@ def filled(value: JSON, values: Mapping[str, JSON]) -> JSON:
     return value
 
 
+def described(value: JSON) -> JSON:
+    """The value for people, with the size of each stored value in place of its mark."""
+    sizes = {
+        key_of(ref): f"({(ref.get('meta') or {}).get('bytes', 0):,} bytes, in the result store)"
+        for ref in marks_on(value, ())
+    }
+    return filled(value, sizes)
+
+
 def paths_read(pipeline: CompiledPipeline) -> Iterator[tuple[ScopePath, bool]]:
     """The paths that the tasks of a frame read, and whether everything below them is read.
 

@@ -92,9 +92,10 @@ def _when(runs: Runs) -> Iterator[Styled]:
 
 def _values(name: str, value: dict[str, JSON]) -> Iterator[list[Styled]]:
     from noetl.cli.output.documents import as_lines
+    from noetl.engine.stored import described
 
     yield [Styled(name, "strong"), *([] if value else [Styled(" none", "faint")])]
-    for line in as_lines(value) if value else ():
+    for line in as_lines(described(value)) if value else ():
         yield [Styled(f"  {line}")]
 
 
