@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 from nats.aio.client import Client
 
@@ -84,6 +85,43 @@ async def _owner(cluster: ChaosCluster) -> str:
 
 def _growth(cluster: ChaosCluster, before: dict[str, float]) -> float:
     return max(cluster.rss_mb(name, peak=True) - mb for name, mb in before.items())
+
+
+VALUES = Path(__file__).parents[2] / "e2e" / "playbooks" / "large_values.yaml"
+VALUED = 6  # executions
+VALUE_BYTES = 100_000  # of each of eight rows
+
+
+def test_large_values_of_ctx_step_and_iter_survive_kills() -> None:
+    asyncio.run(_keep_values())
+
+
+async def _keep_values() -> None:
+    """Kill a worker and the owner of most executions while large values are written, read and folded (D91)."""
+    async with opened(Plan(slots=4, workers=2, named=True)) as cluster, serving() as effects:
+        load, begun = Load(cluster, effects), CLOCK.monotonic()
+        text = VALUES.read_text("utf-8").replace("{bytes: 10}", f"{{bytes: {VALUE_BYTES}}}")
+        await load.register(text)
+        for _ in range(VALUED):
+            await load.start("tests/large_values")
+        for facts_each, name in ((8, "worker-1"), (16, "server"), (24, "worker-2")):
+            await _until_has(cluster, VALUED * facts_each)
+            victim = await _owner(cluster) if name == "server" else name
+            await cluster.kill(victim)
+            await cluster.start(victim)
+        await cluster.until_all_ended(120)
+        seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
+        longest = max(len(str(event.fact)) for log in verdict.logs.values() for event in log)
+        report("large values", executions=VALUED, kills=3, longest_fact=longest, seconds=seconds)
+        assert len(verdict.ok) == VALUED
+        assert longest < INLINE_MAX
+        for log in verdict.logs.values():
+            (finished,) = [event.fact for event in log if isinstance(event.fact, facts.Finished)]
+            assert finished.output is not None
+            assert finished.output.data == {
+                "ids": list(range(8)), "report": 8, "reported": 8, "collected": [0, 1, 2, 1, 2, 3, 2, 3, 4],
+                "all": 64, "each": [8] * 8, "half": 32,
+            }  # fmt: skip
 
 
 def large(store: str) -> str:
