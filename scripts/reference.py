@@ -35,7 +35,7 @@ from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
 from noetl.template.registry import Builtin
 from noetl.testing.scenario import played
 from noetl.tool import Tools
-from noetl.views.tool_kinds import alternatives, as_text, mapping, sentences, unfolded
+from noetl.views.tool_kinds import alternatives, as_text, mapping, output_fields, sentences, unfolded
 from scripts import reference_api, reference_cli, reference_events
 from scripts.reference_prose import prose, slug, table
 
@@ -294,6 +294,9 @@ def tools_page() -> str:
         lines += [f"- {sentence}" for sentence in sentences(kind)]
         if kind.knobs.keys:
             lines += ["", "Options under `spec`:", "", *key_table(kind.knobs.keys, "language.md")]
+        if kind.output_fields is not None:
+            rows = ((f"`{each.name}`", each.value, prose(each.meaning)) for each in output_fields(kind))
+            lines += ["", "Its own part of the output:", "", *table(("field", "value", "meaning"), rows)]
         tool = Tools.installed().make(name)
         if tool is not None and tool.example:
             lines += ["", "Example:", "", "```yaml", tool.example.rstrip("\n"), "```"]

@@ -125,6 +125,9 @@ class Tool(Protocol):
     # comes from a strict JSON decoder; "nothing": the tool has checked the data, and its own part is plain.
     unjudged: ClassVar[Literal["all", "depth", "nothing"]] = "all"
     output: ClassVar[str | None] = None  # the tool's own part of the output: "http" for output.http
+    # The fields of that part, each with a default; an output without its own part gets the defaults.
+    # None: the fields are not described, so `noetl check` accepts any name.
+    OutputPart: ClassVar[type[Struct] | None] = None
     example: ClassVar[str] = ""  # a short task in YAML: shown by the help, and run by the contract tests
 
     async def run(self, input: Any, call: Call) -> Output:
@@ -177,4 +180,5 @@ def describe(tool: type[Tool]) -> Kind:
         one_of=tool.one_of,
         defaults=tool.defaults,
         output=tool.output,
+        output_fields=record_of(tool.OutputPart, f"output.{tool.output}") if tool.OutputPart is not None else None,
     )

@@ -63,7 +63,7 @@ class History(Struct, kw_only=True):
 
     def program(self) -> Program:
         checked = check(self.opening.playbook, kinds(), "history")
-        assert not checked.errors, checked.errors
+        assert not checked.blocking, checked.blocking
         assert checked.program is not None
         return checked.program._replace(digest=DIGEST)
 

@@ -93,6 +93,7 @@ class ToolDetails(Struct, frozen=True, kw_only=True):
     knobs: tuple[FieldDocument, ...]
     notes: tuple[str, ...]
     example: str
+    output: tuple[FieldDocument, ...]  # the fields of its own part of the output
 
 
 class FactsPage(Struct, frozen=True, kw_only=True):

@@ -13,6 +13,7 @@ from noetl.net.compile import compile_playbook
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
+from noetl.playbook.problems import LATER_ERRORS
 from noetl.playbook.reader import read
 from noetl.playbook.source import Document
 from noetl.playbook.validation import ProblemReport
@@ -31,6 +32,11 @@ class Checked(NamedTuple):
     def errors(self) -> tuple[Problem, ...]:
         return tuple(problem for problem in self.problems if problem.severity == "error")
 
+    @property
+    def blocking(self) -> tuple[Problem, ...]:
+        """The errors with which not even a playbook can run that an earlier release has accepted."""
+        return tuple(problem for problem in self.errors if problem.code not in LATER_ERRORS)
+
 
 def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     """Read and check one playbook in canonical form. Reports all problems at once."""
@@ -40,7 +46,7 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     report = ProblemReport(document)
     report.problems = problems
     program = compile_playbook(playbook, kinds, report)
-    check_names(program, {kind.name: kind.output for kind in kinds.values() if kind.output}, report)
+    check_names(program, kinds, report)
     check_scripts(program, report)
     broken = any(problem.severity == "error" for problem in report.problems)
     verdict = check_soundness(program, report)

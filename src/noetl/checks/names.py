@@ -9,14 +9,14 @@ from noetl.net.graph import cycles
 from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
+from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import END, ENTRY_STEP, Pipeline, Playbook, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.values import is_template
 
 
-def check_names(program: Program, output_parts: dict[str, str], report: ProblemReport) -> None:
-    """`output_parts`: tool kind → its own part of the output, `http` for output.http."""
+def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     _entry(program.playbook, report)
     _arcs(program, report)
     for pipeline in program.pipelines:
@@ -24,7 +24,7 @@ def check_names(program: Program, output_parts: dict[str, str], report: ProblemR
     _blocks(program.playbook, report)
     _credentials(program.playbook, report)
     _iter_writes(program.playbook, report)
-    reader = ReadChecker(program, output_parts, report)
+    reader = ReadChecker(program, kinds, report)
     for use in program.templates:
         reader.check(use)
         _purity(use, report)

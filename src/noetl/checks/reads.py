@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from noetl.checks.pipelines import runs_before
+from noetl.errors import Severity
 from noetl.net.graph import reachable
 from noetl.net.program import Program, TemplateUse
 from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS, all_writes, task_writes
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
+from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
-from noetl.playbook.model import Block, Pipeline, Step
+from noetl.playbook.model import Block, Pipeline, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Read, Template
@@ -29,10 +31,10 @@ _MISSING = {
 class ReadChecker:
     """Checks the templates one by one; what they share is computed once."""
 
-    def __init__(self, program: Program, output_parts: dict[str, str], report: ProblemReport) -> None:
+    def __init__(self, program: Program, kinds: Kinds, report: ProblemReport) -> None:
         self.program = program
         self.report = report
-        self.output_parts = output_parts
+        self.kinds = kinds
         self.own: dict[Path, _Owner] = {}
         self.parts: dict[str, Callable[[TemplateUse, Read], None]] = {
             "workload": self._workload,
@@ -57,7 +59,7 @@ class ReadChecker:
                 else:
                     self._not_here(root, use, read)
             elif use.task is not None and use.place in SEES_TASKS and root in self._owner(use).tasks:
-                self._task(root, use)
+                self._task(root, use, read)
             else:
                 self._unknown(root, use, read)
 
@@ -113,13 +115,14 @@ class ReadChecker:
         hint = f'; did you mean "{fix}"?' if fix else ""
         self.report.add("unknown-name", use.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix)
 
-    def _task(self, name: str, use: TemplateUse) -> None:
+    def _task(self, name: str, use: TemplateUse, read: Read) -> None:
         assert use.task is not None
-        if use.task.name == name and use.place == "task result":
-            return  # its own output, by name
-        if not self._owner(use).runs_before(name, use.task.name):
+        own = use.task.name == name and use.place == "task result"  # its own output, by name
+        if not own and not self._owner(use).runs_before(name, use.task.name):
             message = f'"{name}" never runs before "{use.task.name}"'
             self.report.add("task-not-run", use.path, message, word=name)
+        elif len(read.path) > 1:
+            self._output_field(name, [task for task in use.owner.tasks if task.name == name], use, read)
 
     def _workload(self, use: TemplateUse, read: Read) -> None:
         value: JSON = self.program.playbook.workload
@@ -198,15 +201,35 @@ class ReadChecker:
             message = '"output.result" belongs to an older dialect: use output.data'
             self.report.add("old-dialect", use.path, message, word="output.result", fix="output.data")
             return
+        self._output_field("output", use.owner.tasks, use, read)
+
+    def _output_field(self, root: str, tasks: Sequence[Task], use: TemplateUse, read: Read) -> None:
+        """A field of the output of one of the tasks; `root` is "output" or the name of a task."""
+        part = read.path[1]
         if part in OUTPUT_FIELDS and part != "error":
             return
-        tasks = use.owner.tasks
-        parts = {self.output_parts[task.kind] for task in tasks if task.kind in self.output_parts}
-        known = (*OUTPUT_FIELDS, *parts)
-        if part not in known and not (part in self.output_parts.values() and read.optional):
-            self._unknown_part("output", part, known, use)
-        elif part == "error" and len(read.path) > 2 and read.path[2] not in ERROR_FIELDS:
-            self._unknown_part("output.error", read.path[2], ERROR_FIELDS, use)
+        kinds = [self.kinds.get(task.kind) for task in tasks]
+        known = (*OUTPUT_FIELDS, *{kind.output for kind in kinds if kind and kind.output})
+        if part not in known:
+            if None in kinds or (read.optional and any(part == kind.output for kind in self.kinds.values())):
+                return
+            self._unknown_part(root, part, known, use, lenient=read.optional and root != "output")
+        elif len(read.path) > 2:
+            fields = ERROR_FIELDS if part == "error" else self._fields_of(part, kinds)
+            if fields is not None and read.path[2] not in fields:
+                lenient = read.optional and (root, part) != ("output", "error")
+                self._unknown_part(f"{root}.{part}", read.path[2], fields, use, lenient=lenient)
+
+    @staticmethod
+    def _fields_of(part: str | int, kinds: Iterable[Kind | None]) -> tuple[str, ...] | None:
+        """The fields of a tool's own part of the output; None: some tool does not describe them."""
+        found: list[str] = []
+        for kind in kinds:
+            if kind is not None and kind.output == part:
+                if kind.output_fields is None:
+                    return None
+                found += kind.output_fields.keys
+        return tuple(dict.fromkeys(found))
 
     def _event(self, use: TemplateUse, read: Read) -> None:
         if read.path[1] not in EVENT_FIELDS:
@@ -221,13 +244,16 @@ class ReadChecker:
             message = f'keychain has no entry "{read.path[1]}"{hint}'
             self.report.add("unknown-credential", use.path, message, word=word, fix=near)
 
-    def _unknown_part(self, scope: str, part: str | int, known: Iterable[str], use: TemplateUse) -> None:
+    def _unknown_part(
+        self, scope: str, part: str | int, known: Iterable[str], use: TemplateUse, *, lenient: bool = False
+    ) -> None:
+        """`lenient`: the template has a default for it, so the playbook runs."""
         near = self.report.similar(str(part), known)
         hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
         fix = f"{scope}.{near}" if near else None
-        self.report.add(
-            "unknown-field", use.path, f'{scope} has no part "{part}"; {hint}', word=f"{scope}.{part}", fix=fix
-        )
+        message = f'{scope} has no part "{part}"; {hint}'
+        severity: Severity | None = "warning" if lenient else None
+        self.report.add("unknown-field", use.path, message, word=f"{scope}.{part}", fix=fix, severity=severity)
 
     def _written(self, code: str, known: _Paths, use: TemplateUse, read: Read) -> None:
         if not read.optional and not known.touch(read.path[1:]):

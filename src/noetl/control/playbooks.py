@@ -9,7 +9,7 @@ from typing import Protocol
 
 from noetl.cache import BoundedCache
 from noetl.checks.checker import Checked, check
-from noetl.errors import NotFound, PlaybookError
+from noetl.errors import NotFound, PlaybookError, Problem
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.ports import Catalog, PlaybookText
@@ -38,7 +38,8 @@ class CompiledPlaybooks:
         program = self._programs.get(digest)
         if program is None:
             text = await self._texts.get(digest)
-            program = self.compile(digest, text.text, text.origin)
+            checked = check(text.text, self._kinds, text.origin or "playbook")
+            program = self._compiled(digest, checked, checked.blocking, text.origin)
         return program
 
     def compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:
@@ -47,8 +48,11 @@ class CompiledPlaybooks:
         if program is not None and program.folder == _folder(origin):
             return program
         checked = checked or check(text, self._kinds, origin or "playbook")
-        if checked.errors or checked.program is None:
-            raise PlaybookError(checked.errors)
+        return self._compiled(digest, checked, checked.errors, origin)
+
+    def _compiled(self, digest: str, checked: Checked, errors: tuple[Problem, ...], origin: str | None) -> Program:
+        if errors or checked.program is None:
+            raise PlaybookError(errors)
         program = checked.program._replace(digest=digest, folder=_folder(origin))
         return self._programs.put(digest, program)
 

@@ -62,6 +62,7 @@ class Kind(NamedTuple):
     one_of: tuple[tuple[str, ...], ...] = ()  # groups of fields; exactly one of each group is required
     defaults: Mapping[str, JSON] = {}  # the lowest layer of `spec`
     output: str | None = None  # its own part of the output: "http" for output.http
+    output_fields: RecordShape | None = None  # the fields of that part; None: they are not described
 
 
 Kinds: TypeAlias = Mapping[str, Kind]
@@ -85,12 +86,13 @@ def _key(field: inspect.Field) -> KeyShape:
         if kind.extra:
             break  # the marker of Raw and Fixed takes precedence over the inner type
         kind = kind.type
+    nullable = isinstance(kind, inspect.UnionType) and kind.includes_none
     if isinstance(kind, inspect.UnionType):
         # A field of any type may be null, which counts as left out.
         kinds = tuple(each for each in kind.types if not isinstance(each, inspect.NoneType))
         kind = kinds[0] if len(kinds) == 1 else inspect.UnionType(kinds)
     default = None if field.default is msgspec.NODEFAULT else field.default
-    return KeyShape(shape_of(kind), doc, field.required, default, example)
+    return KeyShape(shape_of(kind), doc, field.required, default, example, nullable)
 
 
 def shape_of(kind: inspect.Type) -> Shape:

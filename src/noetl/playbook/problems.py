@@ -87,7 +87,7 @@ CODES: dict[str, ProblemCode] = {
     "unknown-credential": ProblemCode("L3", "error", "`keychain` has no entry with this name.", "Declare the credential under `keychain`."),
     "unknown-name": ProblemCode("L3", "error", "The template reads a name that is not a scope.", "Correct the spelling, or add the scope: `workload.x`, `ctx.x`, `iter.x`."),
     "not-in-scope": ProblemCode("L3", "error", "The scope exists, but it is not available in this part of the playbook.", "Pass the value with `set` or `input`."),
-    "unknown-field": ProblemCode("L3", "error", "The scope has fixed fields, and this is not one of them.", "Correct the spelling."),
+    "unknown-field": ProblemCode("L3", "error", "The scope, or the tool's own part of the output, has fixed fields, and this is not one of them. It is only a warning if the template has a default for the field.", "Correct the spelling. `noetl tools KIND` lists the fields of a tool's part."),
     "secret-in-log": ProblemCode("L3", "error", "`keychain` can be read only in the fields of a task. Elsewhere the secret would be written to the log.", "Read it in the task that needs it, or use `auth:`."),
     "impure": ProblemCode("L3", "error", "`now()` and `uuid()` are not available here. Admission may be evaluated several times and must always give the same result.", "Read the time in a task, and store it with `set`."),
     "output-in-skip": ProblemCode("L3", "error", "A rule with `do: skip` is evaluated before the tool runs, so there is no `output` yet.", "Use another condition, or another directive."),
@@ -137,6 +137,9 @@ CODES: dict[str, ProblemCode] = {
     "nothing-selected": ProblemCode("L6", "warning", "The path of `spec.result.select` keeps nothing. It must consist of keys separated by dots, and it can lead only through mappings.", "Write it like `paging.next`. To keep a value from a list, use `set` in the task."),
     "secret-near-log": ProblemCode("L6", "warning", "The value looks like a secret, and it is written to the log.", "Declare it under `keychain`, and use `auth:` or `keychain.<name>`."),
 }  # fmt: skip
+
+# Errors that 0.1 did not report. A playbook that it accepted, in the catalog or in a log, still runs.
+LATER_ERRORS = frozenset({"unknown-field"})
 
 
 def problem(

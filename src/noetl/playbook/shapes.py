@@ -74,6 +74,7 @@ class KeyShape(NamedTuple):
     required: bool = False
     default: JSON = None  # shown in the docs and the schema; None: no default, or described in `doc`
     example: str | None = None
+    nullable: bool = False  # its type includes null
 
 
 class RetiredKey(NamedTuple):

@@ -47,6 +47,7 @@ class KindDocument(Struct, frozen=True, kw_only=True):
     knobs: tuple[FieldDocument, ...]
     notes: tuple[str, ...]
     example: str  # a task in YAML; empty: there is none
+    output: tuple[FieldDocument, ...] = ()  # the fields of its own part of the output, as templates read them
 
 
 def kind_document(kind: Kind, example: str) -> KindDocument:
@@ -57,7 +58,21 @@ def kind_document(kind: Kind, example: str) -> KindDocument:
         knobs=tuple(_fields(kind.knobs.keys)),
         notes=tuple(sentences(kind)),
         example=example,
+        output=tuple(output_fields(kind)),
     )
+
+
+def output_fields(kind: Kind) -> Iterator[FieldDocument]:
+    """The fields of the kind's own part of the output, as templates read them."""
+    if kind.output_fields is None:
+        return
+    for name, key in kind.output_fields.keys.items():
+        values = [words for words in alternatives(key.shape, mapping) if words != TEMPLATE]
+        if key.nullable:
+            values.append("null")
+        yield FieldDocument(
+            name=f"output.{kind.output}.{name}", value=" or ".join(dict.fromkeys(values)), meaning=key.doc
+        )
 
 
 def _fields(keys: Mapping[str, KeyShape]) -> Iterator[FieldDocument]:

@@ -48,10 +48,13 @@ class Toolbox:
 
     async def __call__(self, called: RunTask, context: CallContext) -> Output:
         """Tools return expected failures as outputs. An exception of a tool becomes a failure, too."""
-        task = called.task
-        tool = self._tool(task.kind)
+        tool = self._tool(called.task.kind)
         if tool is None:
-            return failed("tool", f'this worker has no tool of kind "{task.kind}"')
+            return failed("tool", f'this worker has no tool of kind "{called.task.kind}"')
+        return with_own_part(tool, await self._run(tool, called, context))
+
+    async def _run(self, tool: Tool, called: RunTask, context: CallContext) -> Output:
+        task = called.task
         try:
             input = msgspec.convert(called.fields if tool.free_input else called.input, tool.Input)
             results = context.result_policy.store_in(self._results)
@@ -96,6 +99,13 @@ class Toolbox:
         for tool in self._created.values():
             if tool is not None:
                 await tool.close()
+
+
+def with_own_part(tool: Tool, output: Output) -> Output:
+    """The output with the defaults of the tool's own part, if it has none: rules read it after any failure."""
+    if output.own or tool.OutputPart is None:
+        return output
+    return msgspec.structs.replace(output, own={str(tool.output): msgspec.to_builtins(tool.OutputPart())})
 
 
 def describe_mismatch(task: str, error: msgspec.ValidationError) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from noetl.checks.checker import check
 from noetl.errors import Problem
-from tests.playbooks import checked, problem_places, task
+from tests.playbooks import HEAD, checked, kinds, problem_places, task
 
 
 def problems(body: str, *quiet: str) -> list[Problem]:
@@ -391,3 +392,64 @@ def test_a_looped_step_ends_by_loop_done_d40() -> None:
     assert codes(body % "step.failed") == []
     assert codes(body % "step.done") == ["never-equal"]
     assert codes(body.replace("== '%s'", "in ['step.done', 'loop.done']")) == []
+
+
+def rules_of(kind: str, when: str) -> str:
+    fields = {"http": "url: https://example.com", "python": "code: result = 1", "noop": ""}[kind]
+    return task(
+        f"""\
+        kind: {kind}
+        name: work
+        {fields}
+        spec:
+          policy:
+            rules:
+              - when: "{{{{ {when} }}}}"
+                then: {{do: fail}}
+              - else: {{then: {{do: continue}}}}
+        """
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "when", "column", "fix"),
+    [
+        ("http", "output.status == 'error' and output.http.staus == 429", 54, "output.http.status"),
+        ("http", "output.http.header['x'] == '1'", 25, "output.http.headers"),
+        ("python", "output.py.exception_typ == 'KeyError'", 25, "output.py.exception_type"),
+        ("http", "work.http.staus == 429 or output.status == 'error'", 25, "work.http.status"),
+        ("http", "work.dta == 1 or output.status == 'error'", 25, "work.data"),
+    ],
+)
+def test_an_unknown_field_of_a_tool_has_a_position_and_a_suggestion_d95(
+    kind: str, when: str, column: int, fix: str
+) -> None:
+    found = problems(rules_of(kind, when), "unseen-error")
+    assert [(each.code, each.severity, each.fix) for each in found] == [("unknown-field", "error", fix)]
+    assert (found[0].at.line, found[0].at.column) == (13, column)
+
+
+def test_an_unknown_field_with_a_default_is_a_warning_d95() -> None:
+    found = problems(rules_of("http", "output.status == 'error' and output.http.staus | default(200) == 429"))
+    assert [(each.code, each.severity) for each in found] == [("unknown-field", "warning")]
+
+
+@pytest.mark.parametrize(
+    "when",
+    [
+        "output.http.status == 429 and output.error.retryable",
+        "output.status == 'error' and output.http.headers['retry-after'] == '1'",
+        "work.http.status == 429 and work.status == 'error'",
+        "output.http is defined and output.status == 'error'",
+        "output.status == 'error' and output.pg.code | default('') == '40001'",
+    ],
+)
+def test_fields_that_a_tool_describes_are_no_problem_d95(when: str) -> None:
+    assert problems(rules_of("http", when)) == []
+
+
+def test_the_own_part_of_a_tool_that_describes_no_fields_is_not_checked_d95() -> None:
+    described = kinds()["http"]
+    text = HEAD + rules_of("http", "output.http.anything == 1 and output.status == 'error'")
+    for kind, expected in ((described, ["unknown-field"]), (described._replace(output_fields=None), [])):
+        assert [each.code for each in check(text, {**kinds(), "http": kind}, "t.yaml").errors] == expected

@@ -39,10 +39,21 @@ def test_one_kind_is_told_with_fields_knobs_notes_and_an_example(capsys: pytest.
 def test_every_kind_can_be_told_with_all_its_fields(kind: str, capsys: pytest.CaptureFixture[str]) -> None:
     run_tools(kind, "json")
     told = json.loads(capsys.readouterr().out)
-    assert sorted(told) == ["doc", "example", "fields", "kind", "knobs", "notes"]
+    assert sorted(told) == ["doc", "example", "fields", "kind", "knobs", "notes", "output"]
     assert [each["name"] for each in told["fields"]] == list(kinds()[kind].fields.keys)
     assert [each["name"] for each in told["knobs"]] == list(kinds()[kind].knobs.keys)
     assert [each["name"] for each in told["fields"] + told["knobs"] if not each["meaning"]] == []
+
+
+def test_the_fields_of_the_own_part_of_the_output_are_listed_d95(capsys: pytest.CaptureFixture[str]) -> None:
+    run_tools("python", "plain")
+    text = capsys.readouterr().out
+    assert (
+        "\nIts own part of the output\n  output.py.exception_type  text or null\n      class of the exception," in text
+    )
+    run_tools("http", "json")
+    names = [each["name"] for each in json.loads(capsys.readouterr().out)["output"]]
+    assert names == [f"output.http.{name}" for name in ("status", "headers", "request_id", "elapsed_ms", "url")]
 
 
 def test_required_fields_and_defaults_are_told(capsys: pytest.CaptureFixture[str]) -> None:

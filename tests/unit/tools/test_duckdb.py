@@ -18,6 +18,7 @@ from noetl.output import JSON, Failure, Output, clean
 from noetl.ports import ResultStore
 from noetl.tools.duckdb.session import DATA_BYTES_MAX, TABLES_MAX
 from noetl.tools.duckdb.tool import DuckdbInput, DuckdbTool
+from noetl.worker.calls import with_own_part
 from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
@@ -43,7 +44,8 @@ def ran(spec: dict[str, JSON] | None = None, results: ResultStore | None = None,
     async def go() -> Output:
         tool = DuckdbTool(threads=1)
         try:
-            return await tool.run(msgspec.convert(given, DuckdbInput), call(spec=spec, results=results))
+            output = await tool.run(msgspec.convert(given, DuckdbInput), call(spec=spec, results=results))
+            return with_own_part(tool, output)
         finally:
             await tool.close()
 

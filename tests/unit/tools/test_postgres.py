@@ -29,7 +29,7 @@ def test_a_query_returns_rows_as_objects() -> None:
         async with new_database() as pg:
             output = await pg.query("SELECT i, i * 2 AS twice FROM generate_series(1, 3) i WHERE i > {{ n }}", n=1)
             assert output.data == [{"i": 2, "twice": 4}, {"i": 3, "twice": 6}]
-            assert output.own == {"pg": {"code": None, "sqlstate": None, "rowcount": 2}}
+            assert output.own == {"pg": {"code": None, "sqlstate": None, "message": None, "rowcount": 2}}
 
     asyncio.run(work())
 
@@ -46,7 +46,7 @@ def test_a_command_is_one_transaction_and_returns_the_last_rows() -> None:
             assert output.own["pg"]["rowcount"] == 2
             broken = await pg.command("INSERT INTO a VALUES (7); SELECT 1 / 0")
             assert broken.error is not None
-            assert broken.own["pg"]["code"] == "22012"
+            assert (broken.own["pg"]["code"], broken.own["pg"]["message"]) == ("22012", "division by zero")
             assert await pg.rows("SELECT * FROM a") == [{"n": 0}, {"n": 0}]
 
     asyncio.run(work())

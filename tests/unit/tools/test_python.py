@@ -21,7 +21,8 @@ from noetl.tools.python.tool import PythonInput, PythonTool
 from tests.unit.tools.calls import call
 
 ROOT = Path(__file__).parents[3]
-QUIET = {"py": {"stdout": "", "stderr": ""}}
+NO_EXCEPTION = {"exception_type": None, "exception": None, "traceback": None}
+QUIET = {"py": {**NO_EXCEPTION, "stdout": "", "stderr": ""}}
 
 
 def with_tool(use: Callable[[PythonTool], Awaitable[Any]], children: int = 1) -> Any:
@@ -239,11 +240,28 @@ def test_output_of_all_writers_is_captured() -> None:
         "import os, subprocess, sys\nprint('a')\nos.write(1, b'b\\n')\n"
         "subprocess.run(['echo', 'c'])\nprint('d', file=sys.stderr)\nresult = 1"
     )
-    assert ran(code) == Output(data=1, own={"py": {"stdout": "a\nb\nc\n", "stderr": "d\n"}})
+    assert ran(code) == Output(data=1, own={"py": {**NO_EXCEPTION, "stdout": "a\nb\nc\n", "stderr": "d\n"}})
 
 
 def test_output_before_a_failure_is_kept() -> None:
-    assert ran("print('so far')\n1 / 0").own == {"py": {"stdout": "so far\n", "stderr": ""}}
+    py = ran("print('so far')\n1 / 0").own["py"]
+    assert (py["stdout"], py["stderr"]) == ("so far\n", "")
+
+
+def test_an_exception_is_described_by_its_type_message_and_lines_d95() -> None:
+    code = "class Odd(ValueError): pass\n\ndef main(a):\n    raise Odd(f'{a} is odd')"
+    assert ran(code, a=3).own["py"] == {
+        "exception_type": "Odd",
+        "exception": "3 is odd",
+        "traceback": "line 4 of the code, in main\n    raise Odd(f'{a} is odd')",
+        "stdout": "",
+        "stderr": "",
+    }
+
+
+def test_a_failure_without_an_exception_has_none_d95() -> None:
+    assert ran("def other(): pass").own == QUIET
+    assert ran("import os; os._exit(3)").own == QUIET
 
 
 def test_a_flood_of_output_is_cut_and_counted() -> None:
@@ -288,7 +306,7 @@ def test_code_that_kills_its_process_fails_only_its_own_call(code: str, message:
     bad, good = with_tool(use)
     assert error_of(bad).kind == "python"
     assert error_of(bad).message.startswith(message)
-    assert good == Output(data=2, own={"py": {"stdout": "1\n", "stderr": ""}})
+    assert good == Output(data=2, own={"py": {**NO_EXCEPTION, "stdout": "1\n", "stderr": ""}})
 
 
 def test_small_code_runs_with_the_minimum_memory() -> None:

@@ -14,6 +14,7 @@ from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Failure, Output
 from noetl.tools.shell.process import INLINE_BYTES_MAX
 from noetl.tools.shell.tool import ShellInput, ShellTool
+from noetl.worker.calls import with_own_part
 from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
@@ -31,7 +32,7 @@ def ran(
         tool = ShellTool(processes=1)
         try:
             where = None if folder is None else str(folder)
-            return await tool.run(input, call(spec=spec, results=results, folder=where))
+            return with_own_part(tool, await tool.run(input, call(spec=spec, results=results, folder=where)))
         finally:
             await tool.close()
 

@@ -12,6 +12,7 @@ import pytest
 
 from noetl.output import JSON, Output
 from noetl.tools.sqlite.tool import SqliteInput, SqliteTool
+from noetl.worker.calls import with_own_part
 from tests.unit.tools.calls import call
 from tests.unit.tools.databases import sql
 from tests.unit.tools.test_postgres_injection import HOSTILE
@@ -31,7 +32,7 @@ class SqliteOn:
 
     async def started(self, source: str, /, *, params: JSON = None, spec: JSON = None, **scope: JSON) -> Output:
         input = SqliteInput(path="a.db", command=sql(source, scope), params=params)
-        return await self.tool.run(input, call(spec=spec, folder=str(self.folder)))
+        return with_own_part(self.tool, await self.tool.run(input, call(spec=spec, folder=str(self.folder))))
 
     def rows(self, source: str, /, **named: JSON) -> JSON:
         output = self.command(source, **named)
@@ -68,7 +69,7 @@ def test_two_hundred_payloads_stay_data(db: SqliteOn) -> None:
 def test_a_command_is_one_transaction(db: SqliteOn) -> None:
     made = db.command("CREATE TABLE a (n); INSERT INTO a VALUES (1), (2); SELECT * FROM a; UPDATE a SET n = n + 1")
     assert made.data == [{"n": 1}, {"n": 2}]
-    assert made.own == {"sqlite": {"code": None, "rowcount": 2}}
+    assert made.own == {"sqlite": {"code": None, "message": None, "rowcount": 2}}
     broken = db.command("DELETE FROM a; SELECT * FROM nowhere")
     assert broken.error is not None
     assert broken.error.message == "no such table: nowhere"
@@ -89,6 +90,7 @@ def test_an_error_names_the_constraint_and_contains_no_value(db: SqliteOn) -> No
     assert output.error is not None
     assert (output.error.message, output.error.retryable) == ("UNIQUE constraint failed: a.token", False)
     assert output.own["sqlite"]["code"] == "SQLITE_CONSTRAINT_UNIQUE"
+    assert output.own["sqlite"]["message"] == output.error.message
     assert "canary" not in str(output)
 
 

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from noetl.engine import facts
-from noetl.output import JSON, Failure, Output
+from noetl.output import JSON, Failure, Output, failed
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.tool import Call, Tool
-from noetl.tools.http.tool import HttpInput
+from noetl.tools.http.tool import HttpInput, HttpPart
 from noetl.tools.resolve import ResolveInput
-from noetl.worker.calls import describe_mismatch
+from noetl.worker.calls import describe_mismatch, with_own_part
 from noetl.worker.frame_driver import LogLine
 from tests.unit.control.runtimes import memory_runtime, run_in
 
@@ -60,6 +60,30 @@ def test_a_kind_that_can_not_be_run_says_so() -> None:
     run_in(runtime, work)
     [failed] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
     assert failed.error == Failure(kind="tool", message='a task of kind "http" can be checked, but not run yet')
+
+
+@pytest.mark.parametrize(
+    ("part", "own"),
+    [
+        (None, {}),
+        (HttpPart, {"http": {"status": None, "headers": {}, "request_id": None, "elapsed_ms": None, "url": None}}),
+    ],
+)
+def test_an_output_without_its_own_part_gets_the_defaults_d95(
+    part: type[msgspec.Struct] | None, own: dict[str, JSON]
+) -> None:
+    class Refused(Tool):
+        kind = "http"
+        Input = HttpInput
+        output = "http"
+        OutputPart = part
+
+        async def run(self, input: HttpInput, call: Call) -> Output:  # noqa: ARG002  # the signature of Tool
+            return failed("http", "no connection")
+
+    assert with_own_part(Refused(), failed("http", "no connection")).own == own
+    answered = Output(own={"http": {"status": 200}})
+    assert with_own_part(Refused(), answered) is answered
 
 
 class Talking(Tool):

@@ -1897,6 +1897,7 @@ export interface components {
             knobs: components["schemas"]["FieldDocument"][];
             notes: string[];
             example: string;
+            output: components["schemas"]["FieldDocument"][];
         };
         /** ToolList */
         ToolList: {

@@ -24,6 +24,12 @@ class ReachSpec(Struct, kw_only=True):
     connect_s: Annotated[float, Meta(gt=0, description="timeout of one connection attempt, in seconds")] = 5.0
 
 
+class ReachPart(Struct, kw_only=True):
+    """The tool's own part of the output, `output.reach`."""
+
+    took_ms: Annotated[float | None, Meta(description="time until the server accepted, in milliseconds")] = None
+
+
 class Reach(Tool):
     """Checks whether a server accepts connections. `output.data` is true, or the call fails."""
 
@@ -32,6 +38,7 @@ class Reach(Tool):
     Spec = ReachSpec
     defaults = {"timeout": 30}
     output = "reach"
+    OutputPart = ReachPart
     example = """\
 kind: reach
 host: 127.0.0.1

@@ -27,7 +27,7 @@ def tools(
 ) -> None:
     """List the installed kinds of tools; or describe one: fields, options, output, an example.
 
-    JSON is an array of `{kind, doc}`, or one `{kind, doc, fields, knobs, notes, example}`.
+    JSON is an array of `{kind, doc}`, or one `{kind, doc, fields, knobs, output, notes, example}`.
 
     \b
     Examples:
@@ -76,7 +76,11 @@ def _print_kind(kind: KindDocument, screen: Screen) -> None:
     for paragraph in kind.doc.split("\n\n"):
         screen.line()
         screen.lines(folded([Styled(paragraph)], screen.columns))
-    for title, fields in (("Fields", kind.fields), ("Options under `spec`", kind.knobs)):
+    for title, fields in (
+        ("Fields", kind.fields),
+        ("Options under `spec`", kind.knobs),
+        ("Its own part of the output", kind.output),
+    ):
         if fields:
             _print_title(screen, title)
             screen.lines(_field_lines(fields, screen.columns))

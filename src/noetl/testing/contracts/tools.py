@@ -68,9 +68,17 @@ class ToolContract:
     def test_the_tool_and_each_of_its_fields_are_documented(self) -> None:
         tool = type(self.make())
         assert (tool.__doc__ or "").strip(), "the class has no docstring"
-        keys = {**record_of(tool.Input, "input").keys, **record_of(tool.Spec, "spec").keys}
-        assert [name for name, key in keys.items() if not _is_documented(key)] == []
+        structs = [tool.Input, tool.Spec, *([] if tool.OutputPart is None else [tool.OutputPart])]
+        keys = [(name, key) for each in structs for name, key in record_of(each, "fields").keys.items()]
+        assert [name for name, key in keys if not _is_documented(key)] == []
         assert {name for group in tool.one_of for name in group} <= set(tool.Input.__struct_fields__)
+
+    def test_the_own_part_of_the_output_has_a_name_and_defaults(self) -> None:
+        tool = type(self.make())
+        if tool.OutputPart is None:
+            raise SkipTest("the tool does not describe its own part of the output")
+        assert tool.output, "the tool has an `OutputPart` without a name in `output`"
+        assert clean(msgspec.to_builtins(tool.OutputPart())) == msgspec.to_builtins(tool.OutputPart())
 
     def test_the_example_is_a_sound_playbook(self) -> None:
         if self.reads_around:
@@ -114,6 +122,11 @@ class ToolContract:
         assert (output.status == "error") == (output.error is not None), output
         for part in (output.data, output.own, output.meta, output.ref):
             assert clean(part) == part, f"no clean JSON with {fields}, or deeper than {DATA_LEVELS_MAX}"
+        if tool.OutputPart is not None and output.own:
+            assert list(output.own) == [tool.output]
+            own = output.own[str(tool.output)]
+            assert set(own) <= set(tool.OutputPart.__struct_encode_fields__), "the output has undescribed fields"
+            msgspec.convert(own, tool.OutputPart)
 
     def test_a_cancelled_call_leaves_nothing_behind(self) -> None:
         fields = self.endless()

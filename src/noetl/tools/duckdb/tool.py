@@ -73,6 +73,13 @@ class DuckdbSpec(Struct, kw_only=True):
     ] = False
 
 
+class DuckdbPart(Struct, kw_only=True):
+    """The size and the columns of the result."""
+
+    rows: Annotated[int | None, Meta(description="number of rows that the last statement returned or changed")] = None
+    columns: Annotated[list[str] | None, Meta(description="names of the columns of `query`")] = None
+
+
 class DuckdbTool(Tool):
     """Runs SQL in DuckDB. Each call has its own in-memory database, which is empty at the start.
 
@@ -87,6 +94,7 @@ class DuckdbTool(Tool):
     one_of = (("query", "command"),)
     defaults = {"timeout": 300, "memory_mb": 1024}
     output = "duckdb"
+    OutputPart = DuckdbPart
     example = """\
 kind: duckdb
 query: SELECT city, sum(amount) AS total FROM orders GROUP BY city ORDER BY city
@@ -100,11 +108,6 @@ tables:
 
     async def run(self, input: DuckdbInput, call: Call) -> Output:
         """Every call has its own database, thread and directory, and leaves nothing behind."""
-        output = await self._run(input, call)
-        # Rules may read output.duckdb.rows, also after an error.
-        return output if output.own else replace(output, own={"duckdb": {"rows": None, "columns": None}})
-
-    async def _run(self, input: DuckdbInput, call: Call) -> Output:
         try:
             from noetl.tools.duckdb.session import DuckdbSession
         except ImportError:

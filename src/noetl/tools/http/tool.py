@@ -82,11 +82,23 @@ class HttpSpec(Struct, kw_only=True):
     ] = FILE_BYTES_MAX
 
 
+class HttpPart(Struct, kw_only=True):
+    """The response. Without one, for example after a refused connection, `status` is null."""
+
+    status: Annotated[int | None, Meta(description="HTTP status of the response")] = None
+    headers: Annotated[dict[str, JSON], Meta(description="headers of the response; names are in lower case")] = {}
+    request_id: Annotated[str | None, Meta(description="header `X-Request-Id` of the response")] = None
+    elapsed_ms: Annotated[float | None, Meta(description="duration of the request in milliseconds")] = None
+    url: Annotated[
+        str | None,
+        Meta(description="URL of the response, after redirects, without user, password, query and fragment"),
+    ] = None
+
+
 class HttpTool(Tool):
     """Sends one HTTP request. `output.data` is the response body, parsed if it is JSON.
 
-    A status other than 2xx is an error; `output.data` is then the body, too (D82). `output.http` has
-    `status`, `headers`, `request_id`, `elapsed_ms` and `url`.
+    A status other than 2xx is an error; `output.data` is then the body, too (D82).
     """
 
     kind = "http"
@@ -96,6 +108,7 @@ class HttpTool(Tool):
     Spec = HttpSpec
     defaults = {"timeout": {"connect": 10, "total": 60}, "redirects": 10, "verify": True}
     output = "http"
+    OutputPart = HttpPart
     example = """\
 kind: http
 url: "{{ workload.api_url }}/items"

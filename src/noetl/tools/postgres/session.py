@@ -199,9 +199,9 @@ def _count(status: str) -> int | None:
     return int(last) if last.isascii() and last.isdigit() else None
 
 
-def own_part(rowcount: int | None = None, sqlstate: JSON = None) -> dict[str, JSON]:
+def own_part(rowcount: int | None = None, sqlstate: JSON = None, message: str | None = None) -> dict[str, JSON]:
     """The tool's own part of the output."""
-    return {"pg": {"code": sqlstate, "sqlstate": sqlstate, "rowcount": rowcount}}
+    return {"pg": {"code": sqlstate, "sqlstate": sqlstate, "message": message, "rowcount": rowcount}}
 
 
 def _output(result: StatementResult) -> Output:
@@ -273,4 +273,5 @@ def _server_error(error: Any) -> Output:
 
 
 def _error_output(failure: Failure) -> Output:
-    return Output(status="error", error=failure, own=own_part(sqlstate=failure.details.get("sqlstate")))
+    own = own_part(sqlstate=failure.details.get("sqlstate"), message=failure.message)
+    return Output(status="error", error=failure, own=own)

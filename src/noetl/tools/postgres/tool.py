@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from noetl.output import JSON, Output, failed
 from noetl.playbook.kinds import Sql
@@ -55,6 +54,17 @@ class PostgresSpec(Struct, kw_only=True):
     max_rows: MaxRowsField = None
 
 
+class PostgresPart(Struct, kw_only=True):
+    """The answer of the database."""
+
+    code: Annotated[str | None, Meta(description="SQLSTATE of the error; the same as `sqlstate`")] = None
+    sqlstate: Annotated[str | None, Meta(description="SQLSTATE of the error, for example `23505`")] = None
+    message: Annotated[str | None, Meta(description="message of the error")] = None
+    rowcount: Annotated[int | None, Meta(description="number of rows that the last statement returned or changed")] = (
+        None
+    )
+
+
 class PostgresTool(Tool):
     """Runs SQL on PostgreSQL. Every `{{ }}` becomes a bound value, never part of the SQL text.
 
@@ -69,6 +79,7 @@ class PostgresTool(Tool):
     one_of = (("query", "command", "copy"),)
     defaults = {"timeout": 60}
     output = "pg"
+    OutputPart = PostgresPart
     example = """\
 kind: postgres
 auth: warehouse
@@ -82,13 +93,6 @@ query: SELECT id, name FROM customers WHERE city = {{ workload.city }}
         self._pools: ConnectionPools | None = None
 
     async def run(self, input: PostgresInput, call: Call) -> Output:
-        output = await self._run(input, call)
-        if output.own:
-            return output
-        # Rules may read output.pg.code, also after an error without one.
-        return replace(output, own={"pg": {"code": None, "sqlstate": None, "rowcount": None}})
-
-    async def _run(self, input: PostgresInput, call: Call) -> Output:
         try:
             import asyncpg  # noqa: F401  # an optional dependency
         except ImportError:

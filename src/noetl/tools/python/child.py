@@ -74,7 +74,7 @@ class CallRunner:
         except BaseException as error:  # noqa: BLE001  # any exception of the playbook's code
             self._limit(None)
             out_of_memory = isinstance(error, MemoryError)
-            body = json.dumps({"error": _describe_error(error, request["code"], name)}).encode()
+            body = json.dumps(_describe_error(error, request["code"], name)).encode()
         return b"-" + body if self._is_changed() or out_of_memory else b"+" + body
 
     def _run(self, request: dict[str, Any]) -> Any:
@@ -314,7 +314,7 @@ def _is_deep(value: Any) -> bool:
 def _describe_error(error: BaseException, code: str, name: str) -> dict[str, Any]:
     """The error with a traceback of the playbook's own lines, without those of this file or of libraries."""
     if isinstance(error, CallError):
-        return {"kind": error.kind, "message": str(error), "details": {}}
+        return {"error": {"kind": error.kind, "message": str(error), "details": {}}, "exception": {}}
     try:
         text = str(error)
     except Exception:  # noqa: BLE001  # the __str__ of the playbook's own class
@@ -330,10 +330,15 @@ def _describe_error(error: BaseException, code: str, name: str) -> dict[str, Any
     if len(trace) > TRACEBACK_LINES_MAX:
         trace = [f"… {len(trace) - TRACEBACK_LINES_MAX} more", *trace[-TRACEBACK_LINES_MAX:]]
     details = {"traceback": "\n".join(trace), "line": positions[-1][0] if positions else None}
-    if len(message) > MESSAGE_CHARS_MAX:
-        message = f"{message[:MESSAGE_CHARS_MAX]}… ({len(message) - MESSAGE_CHARS_MAX:,} more characters)"
-    # The response must be valid text, so lone surrogates are replaced.
-    return {"kind": "python", "message": message.encode(errors="replace").decode(), "details": details}
+    exception = {"exception_type": type(error).__name__, "exception": _cut(text), "traceback": details["traceback"]}
+    return {"error": {"kind": "python", "message": _cut(message), "details": details}, "exception": exception}
+
+
+def _cut(text: str) -> str:
+    """The text within its limit. Lone surrogates are replaced, because the response must be valid text."""
+    if len(text) > MESSAGE_CHARS_MAX:
+        text = f"{text[:MESSAGE_CHARS_MAX]}… ({len(text) - MESSAGE_CHARS_MAX:,} more characters)"
+    return text.encode(errors="replace").decode()
 
 
 def _positions(error: BaseException, name: str) -> Iterator[tuple[int, str]]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from noetl.output import Failure, Output, failed
+from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Fixed, Raw
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, ToolError
@@ -42,10 +42,22 @@ class PythonSpec(Struct, kw_only=True):
     memory_mb: Annotated[int, Meta(ge=16, description="memory for the code, in MiB")] = 512
 
 
+class PythonPart(Struct, kw_only=True):
+    """What the code printed, and the exception that ended it."""
+
+    exception_type: Annotated[
+        str | None, Meta(description="class of the exception, without its module, for example `KeyError`")
+    ] = None
+    exception: Annotated[str | None, Meta(description="message of the exception")] = None
+    traceback: Annotated[str | None, Meta(description="lines of the code that lead to the exception")] = None
+    stdout: Annotated[str, Meta(description="standard output of the code, at most 64 KiB")] = ""
+    stderr: Annotated[str, Meta(description="standard error of the code, at most 64 KiB")] = ""
+
+
 class PythonTool(Tool):
     """Runs Python code with `input` as its arguments. `output.data` is its result.
 
-    The result is the return value of `main`, or the variable `result`. `output.py` has `stdout` and `stderr`.
+    The result is the return value of `main`, or the variable `result`.
     """
 
     kind = "python"
@@ -56,6 +68,7 @@ class PythonTool(Tool):
     one_of = (("code", "script"),)
     defaults = {"timeout": 300, "memory_mb": 512}
     output = "py"
+    OutputPart = PythonPart
     example = """\
 kind: python
 input: {numbers: [3, 4]}
@@ -143,15 +156,17 @@ def _read(script: str, folder: str | None) -> tuple[str, str]:
 def _output(response: ChildResponse) -> Output:
     import msgspec
 
-    own = {"py": {"stdout": response.stdout, "stderr": response.stderr}}
+    part: dict[str, JSON] = {"exception_type": None, "exception": None, "traceback": None}
+    own = {"py": {**part, "stdout": response.stdout, "stderr": response.stderr}}
     if response.body is None:
         return Output(status="error", error=Failure(kind=response.kind, message=response.error), own=own)
     try:
         result = msgspec.json.decode(response.body)
         if "error" not in result:
             return Output(data=result["data"], own=own)
+        own["py"] |= {key: value for key, value in result["exception"].items() if key in part}
         return Output(status="error", error=msgspec.convert(result["error"], Failure), own=own)
-    except (msgspec.DecodeError, RecursionError, TypeError, KeyError) as error:
+    except (msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError) as error:
         # This happens only if the playbook's code itself writes to the socket of the child.
         message = f"the response of the child process is not valid: {error}"
         return Output(status="error", error=Failure(kind="python", message=message), own=own)

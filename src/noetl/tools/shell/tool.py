@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
-from msgspec import Meta, Struct
-from msgspec.structs import replace
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 MEMORY_MB_MAX = 1024 * 1024  # above the memory of any machine, and still a valid number of bytes for the system
 LAST_LINE_CHARS_MAX = 500
-NOT_RUN: dict[str, JSON] = {"exit_code": None, "signal": None, "stdout": "", "stderr": ""}
 
 
 class ShellInput(Struct, kw_only=True):
@@ -66,12 +64,27 @@ class ShellSpec(Struct, kw_only=True):
     ] = 256
 
 
+class ShellPart(Struct, kw_only=True):
+    """How the program ended, and what it wrote."""
+
+    exit_code: Annotated[
+        int | None, Meta(description="exit code; null if a signal ended the program or it was not started")
+    ] = None
+    signal: Annotated[str | None, Meta(description="name of the signal that ended the program")] = None
+    stdout: Annotated[JSON, Meta(description="first 64 KiB of standard output; `{base64: …}` if it is not text")] = ""
+    stderr: Annotated[JSON, Meta(description="the same for standard error")] = ""
+    stdout_ref: Annotated[
+        dict[str, JSON] | UnsetType,
+        Meta(description="Ref of the complete standard output; undefined unless it is larger than 64 KiB"),
+    ] = UNSET
+    stderr_ref: Annotated[dict[str, JSON] | UnsetType, Meta(description="the same for standard error")] = UNSET
+
+
 class ShellTool(Tool):
     """Runs a program. An exit code other than 0 is an error.
 
-    `output.data` is standard output without newlines at the end. `output.shell` has `exit_code` or `signal`,
-    and the first 64 KiB of `stdout` and `stderr`; if there is more, `stdout_ref` and `stderr_ref` are Refs of
-    the complete output. Processes that still run when the program ends are killed.
+    `output.data` is standard output without newlines at the end. Processes that still run when the program
+    ends are killed.
     """
 
     kind = "shell"
@@ -80,6 +93,7 @@ class ShellTool(Tool):
     one_of = (("argv", "sh"),)
     defaults = {"timeout": 300}
     output = "shell"
+    OutputPart = ShellPart
     example = """\
 kind: shell
 argv: [sort, -n]
@@ -92,11 +106,6 @@ stdin: "10\\n9\\n"
         self._guards: GuardPool | None = None
 
     async def run(self, input: ShellInput, call: Call) -> Output:
-        output = await self._run(input, call)
-        # Rules may read output.shell.exit_code, also if the program was not started.
-        return output if output.own else replace(output, own={"shell": NOT_RUN})
-
-    async def _run(self, input: ShellInput, call: Call) -> Output:
         from noetl.tools.process_guard.lines import LineForwarder
         from noetl.tools.shell.process import CapturedStream, build_command, run_command
 

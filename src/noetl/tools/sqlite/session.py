@@ -66,7 +66,7 @@ class SqliteSession:
             return error.output()
         except apsw.Error as error:
             return _failure(error)
-        return Output(data=result.rows, own={"sqlite": {"code": None, "rowcount": result.rowcount}})
+        return Output(data=result.rows, own=_own_part(rowcount=result.rowcount))
 
     def _prepare(self, connection: apsw.Connection) -> None:
         self._connection = connection
@@ -179,4 +179,8 @@ def _failure(error: apsw.Error, message: str | None = None) -> Output:
         retryable=isinstance(error, _RETRYABLE),
         details={"code": str(code) if code else None},
     )
-    return Output(status="error", error=failure, own={"sqlite": {"code": failure.details["code"], "rowcount": None}})
+    return Output(status="error", error=failure, own=_own_part(failure.details["code"], failure.message))
+
+
+def _own_part(code: JSON = None, message: str | None = None, rowcount: int | None = None) -> dict[str, JSON]:
+    return {"sqlite": {"code": code, "message": message, "rowcount": rowcount}}

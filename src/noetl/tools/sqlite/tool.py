@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import replace
 
 from noetl.output import JSON, Output, failed
 from noetl.tool import Call, Tool
@@ -43,6 +42,18 @@ class SqliteSpec(Struct, kw_only=True):
     max_rows: MaxRowsField = None
 
 
+class SqlitePart(Struct, kw_only=True):
+    """The answer of the database."""
+
+    code: Annotated[
+        str | None, Meta(description="result code of the error, for example `SQLITE_CONSTRAINT_UNIQUE`")
+    ] = None
+    message: Annotated[str | None, Meta(description="message of the error")] = None
+    rowcount: Annotated[int | None, Meta(description="number of rows that the last statement returned or changed")] = (
+        None
+    )
+
+
 class SqliteTool(Tool):
     """Runs SQL on a SQLite file. Every `{{ }}` becomes a bound value, never part of the SQL text.
 
@@ -56,6 +67,7 @@ class SqliteTool(Tool):
     one_of = (("query", "command"),)
     defaults = {"timeout": 60, "attach": False}
     output = "sqlite"
+    OutputPart = SqlitePart
     example = """\
 kind: sqlite
 path: ":memory:"
@@ -66,11 +78,6 @@ query: SELECT 3 + 4 AS n
         self._threads: StoppableThreads | None = None
 
     async def run(self, input: SqliteInput, call: Call) -> Output:
-        output = await self._run(input, call)
-        # Rules may read output.sqlite.code, also after an error without one.
-        return output if output.own else replace(output, own={"sqlite": {"code": None, "rowcount": None}})
-
-    async def _run(self, input: SqliteInput, call: Call) -> Output:
         from noetl.tools.sql.statements import RowLimit, parse_statement, parse_statements, refuse_transactions
         from noetl.tools.sqlite.session import DatabaseFile, SqliteSession
 

@@ -13,7 +13,7 @@ export function ToolDetails({ kind }: { kind: string }) {
   const tool = useResource<ToolDocument>(path, (signal) => get(path, {}, signal));
   if (tool.error !== undefined) return <ErrorNotice error={tool.error} onRetry={tool.reload} />;
   if (tool.data === undefined) return <section className="card padded" aria-busy="true"><SkeletonRows rows={12} /></section>;
-  const { doc, pure, free_input, fields, knobs, notes, example } = tool.data;
+  const { doc, pure, free_input, fields, knobs, output, notes, example } = tool.data;
   return (
     <article className="card padded stack tool">
       <div className="row wrap">
@@ -27,6 +27,7 @@ export function ToolDetails({ kind }: { kind: string }) {
       {example !== "" && <Example text={example} />}
       <Fields title="Fields" fields={fields} />
       <Fields title="Options in spec" fields={knobs} />
+      <Fields title="Its own part of the output" fields={output} />
       {notes.length > 0 && (
         <section className="stack">
           <h3>Notes</h3>
