@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.processes import Workspace
+from tests.e2e.processes import NOETL, PATIENCE_S, Workspace
 from tests.playbooks import HEAD
+from tests.wheels import write_wheel
 
 
 @pytest.fixture
@@ -55,3 +58,76 @@ def test_a_misspelt_field_of_a_tool_is_refused_before_the_run_d95(workspace: Wor
     assert done.returncode == 2
     assert f'{file.name}:13:21: error: unknown-field: output.py has no part "exeption_type"' in done.stderr
     assert 'did you mean "output.py.exception_type"?' in done.stderr
+
+
+FILES = (
+    HEAD
+    + """\
+workflow:
+- step: start
+  tool:
+    kind: python
+    input: {pattern: "*.csv"}
+    code: |
+      from counting import count
+
+      def main(pattern):
+          return count(pattern)
+"""
+)
+
+
+def test_a_python_task_finds_files_and_modules_beside_its_playbook_d108(workspace: Workspace) -> None:
+    """A playbook that cron starts from another directory used to find no files, and ended ok."""
+    file = workspace.write(FILES, "jobs/daily.yaml")
+    workspace.write("import glob\n\ndef count(pattern):\n    return len(glob.glob(pattern))\n", "jobs/counting.py")
+    for number in range(50):
+        workspace.write("1", f"jobs/{number}.csv")
+    elsewhere = workspace.folder / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        [NOETL, "run", file, "--format", "json"],
+        cwd=elsewhere, env=workspace.environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S,
+    )  # fmt: skip
+    assert (done.returncode, json.loads(done.stdout)["output"]["data"]) == (0, 50)
+
+
+def test_a_python_task_gets_its_variables_and_its_packages_d108(workspace: Workspace) -> None:
+    write_wheel(workspace.folder / "wheels", "1.0")
+    workspace.environment |= {
+        "UV_FIND_LINKS": str(workspace.folder / "wheels"),
+        "UV_NO_INDEX": "1",
+        "XDG_CACHE_HOME": str(workspace.folder / "cache"),
+        "CANARY": "of the worker",
+    }
+    text = (
+        HEAD
+        + """\
+workload: {mode: fast}
+workflow:
+- step: start
+  tool:
+    kind: python
+    requirements: [noetl-probe==1.0]
+    env: {MODE: "{{ workload.mode }}"}
+    code: |
+      import os
+      import noetl_probe
+
+      result = [noetl_probe.VERSION, os.environ["MODE"], os.environ.get("CANARY")]
+"""
+    )
+    code, document = workspace.json("run", workspace.write(text))
+    assert (code, document["output"]["data"]) == (0, ["1.0", "fast", None])
+
+
+def test_code_that_cannot_run_is_refused_before_the_run_d108(workspace: Workspace) -> None:
+    misfit = workspace.write(FILES.replace("{pattern: ", "{patern: "), "misfit.yaml")
+    done = workspace.call("check", misfit)
+    assert done.returncode == 2
+    assert f'{misfit}:8:13: warning: unused-argument: the code of "start_task" does not use "patern"' in done.stdout
+    assert f'{misfit}:12:16: error: missing-argument: main of "start_task" requires "pattern"' in done.stdout
+    broken = workspace.write(FILES.replace("return count(", "return = count("), "broken.yaml")
+    done = workspace.call("run", broken)
+    assert done.returncode == 2
+    assert f"{broken}:13:18: error: bad-code: the code of" in done.stderr

@@ -115,7 +115,9 @@ CODES: dict[str, ProblemCode] = {
     "sql-in-quotes": ProblemCode("L4", "error", "A `{{ }}` is inside quotes or a comment of SQL. Every `{{ }}` in SQL is bound as a parameter, which is not possible there. The only exception is `'{{ x }}'`, where the quotes contain nothing else: the quotes are removed.", "Remove the quotes, and concatenate text inside the braces: `{{ '%' ~ name ~ '%' }}`. Write the name of a table or column as `{{ name | sql_ident }}`."),
     "sql-in-word": ProblemCode("L4", "error", "A `{{ }}` is part of a word or of a dotted name. Every `{{ }}` in SQL is bound as a parameter, which is not possible there.", "Concatenate the parts inside the braces: `{{ ('sales_' ~ year) | sql_ident }}`."),
     "sql-not-a-value": ProblemCode("L4", "error", "A `{{ }}` is in a position where SQL needs a table name, a keyword or a whole statement. Every `{{ }}` in SQL is bound as a parameter.", "Write names as `{{ name | sql_ident }}`. Write keywords outside the braces, between `{% if %}` and `{% endif %}`."),
-    "bad-code": ProblemCode("L4", "warning", "The `code` of a `python` task does not compile with the Python version that runs the check, so the task would fail with that version. This is only a warning, because a worker may have a newer Python. The check reads at most 32,768 characters of code of a playbook.", "Correct the code."),
+    "bad-code": ProblemCode("L4", "error", "The `code` of a `python` task does not compile with the Python version that runs the check. Run the check, the servers and the workers with the same version. The check reads at most 32,768 characters of code of a playbook.", "Correct the code."),
+    "missing-argument": ProblemCode("L4", "error", "The function `main` of a `python` task has a parameter without a default, and the `input` of the task has no value for it, so the call would fail.", "Add the name to `input`, or give the parameter a default."),
+    "unused-argument": ProblemCode("L4", "warning", "A name under the `input` of a `python` task is neither a parameter of `main`, nor used by the code, nor by the rules and `set` of the task.", "Correct the spelling, or remove the name."),
     # L5
     "unreachable-step": ProblemCode("L5", "warning", "No path of arcs leads from the entry step to this step.", "Add an arc to the step, or remove it."),
     "unreachable-task": ProblemCode("L5", "warning", "No path through the pipeline reaches this task.", "Change the rules of the preceding tasks, or remove the task."),
@@ -139,7 +141,7 @@ CODES: dict[str, ProblemCode] = {
 }  # fmt: skip
 
 # Errors that 0.1 did not report. A playbook that it accepted, in the catalog or in a log, still runs.
-LATER_ERRORS = frozenset({"unknown-field"})
+LATER_ERRORS = frozenset({"unknown-field", "bad-code", "missing-argument"})
 
 
 def problem(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from textwrap import indent
 
 import pytest
 
@@ -38,12 +39,13 @@ def test_a_fault_is_told_at_its_line_and_column_of_the_file(code: str, line: int
 def test_where_yaml_put_the_lines_together_the_line_is_said_in_words(code: str) -> None:
     (found,) = checked(task(f"kind: python\ncode: {code}")).problems
     assert found.message == 'the code of "task_0" is not valid Python: invalid syntax in line 2 of the code'
-    assert (found.severity, found.at.line, found.at.column) == ("warning", 8, 13)
+    assert (found.severity, found.at.line, found.at.column) == ("error", 8, 13)
 
 
-def test_it_is_no_error_since_every_worker_that_loads_a_playbook_checks_it_with_its_own_python() -> None:
+def test_it_is_an_error_that_does_not_stop_what_an_earlier_release_has_accepted_d108() -> None:
     found = checked(task("kind: python\ncode: x = = 3"))
-    assert (found.errors, found.verdict) == ((), "sound")
+    assert [each.code for each in found.errors] == ["bad-code"]
+    assert (found.blocking, found.verdict) == ((), None)
 
 
 def test_lines_with_carriage_returns_are_counted_like_others() -> None:
@@ -96,3 +98,54 @@ def test_beyond_the_limit_code_is_believed() -> None:
 def test_code_of_other_kinds_and_of_files_is_not_looked_at() -> None:
     assert checked(task("kind: python\nscript: no_such_file.py")).problems == ()
     assert checked(task("kind: shell\nsh: x = = 3")).problems == ()
+
+
+def found_in(input: str, code: str, rest: str = "") -> list[tuple[str, str, int, int, str | None]]:
+    """Problems of a task whose `input` is in line 8 and whose code begins in line 10."""
+    body = f"kind: python\ninput: {input}\ncode: |\n{indent(code, '  ')}\n{rest}"
+    return [(each.code, each.severity, each.at.line, each.at.column, each.fix) for each in checked(task(body)).problems]
+
+
+def test_a_parameter_of_main_without_a_value_is_an_error_at_the_parameter_d108() -> None:
+    code = "import math\n\ndef main(grüße, rows, *, limit, rest=1): return [grüße, rows, limit, rest]"
+    assert found_in("{grüße: hi, limit: 3}", code) == [
+        ("missing-argument", "error", 12, 25, "input: {rows: …}"),
+    ]
+    assert found_in("{grüße: hi, rows: []}", code) == [
+        ("missing-argument", "error", 12, 34, "input: {limit: …}"),
+    ]
+
+
+def test_a_misspelt_name_is_told_on_both_sides_d108() -> None:
+    (missing, unused) = checked(
+        task("kind: python\ninput: {nubmers: [1]}\ncode: |\n  def main(numbers): return sum(numbers)\n")
+    ).problems[::-1]
+    assert missing.message == (
+        'main of "task_0" requires "numbers", which `input` does not contain; did you mean "numbers" instead of "nubmers"?'
+    )
+    assert unused.message == 'the code of "task_0" does not use "nubmers" of `input`; did you mean "numbers"?'
+    assert (unused.severity, unused.at.line, unused.at.column, unused.fix) == ("warning", 8, 15, "numbers")
+
+
+@pytest.mark.parametrize(
+    ("input", "code", "rest"),
+    [
+        ("{a: 1}", "def main(a, b=2): return a + b", ""),
+        ("{a: 1, b: 2}", "def main(a, **rest): return rest", ""),
+        ("{a: 1, b: 2}", "def main(a):\n    return a + b", ""),  # `input` is global, too
+        ("{a: 1}", "result = a + 1", ""),
+        ("{a: 1}", "def f():\n    return [a for _ in (1,)]\nresult = f()", ""),
+        ("{a: 1}", "result = globals()['a']", ""),
+        ("{a: 1}", "result = 1", "set: {step.a: '{{ input.a }}'}"),
+        ("{}", "import functools\n@functools.cache\ndef main(a=1): return a", ""),
+        ("{}", "def main(a): return a\nmain = lambda: 1", ""),
+        ("{}", "async def main(): return 1", ""),
+    ],
+)
+def test_arguments_that_fit_are_no_problem_d108(input: str, code: str, rest: str) -> None:
+    assert found_in(input, code, rest) == []
+
+
+def test_input_that_nothing_reads_is_a_warning_d108() -> None:
+    assert found_in("{a: 1, b: 2}", "def main(a): return a") == [("unused-argument", "warning", 8, 21, None)]
+    assert found_in("{b: 2}", "result = 3") == [("unused-argument", "warning", 8, 15, None)]

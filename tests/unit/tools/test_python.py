@@ -520,5 +520,6 @@ def test_missing_libraries_are_named() -> None:
     there, missing = with_tool(use)
     assert there.data == 1
     assert error_of(missing).message == (
-        'library "no-such-lib==1.0" is not installed on this worker; install it with `pip install no-such-lib`'
+        'library "no-such-lib==1.0" is not installed on this worker; install it with `pip install no-such-lib`, '
+        "or list it under `requirements`"
     )

@@ -53,6 +53,10 @@ class CallRunner:
         self.streams = _stream_identity()
         self.environ = dict(os.environ)
         self.path = list(sys.path)
+        self.environ_now = self.environ  # that of the call; code that changes it further changes the process
+        self.path_now = self.path
+        self.folders: tuple[str, ...] = ()  # folders of the playbook whose modules the call may import
+        self.modules = set(sys.modules)  # those that stay loaded for the next call
         self.start_bytes = _address_space()
         self.start_peak = _peak_bytes()
         self.hard = resource.getrlimit(resource.RLIMIT_AS)[1]
@@ -63,6 +67,7 @@ class CallRunner:
         out_of_memory = False
         try:
             self._limit(request["memory_mb"])
+            self._enter(request)
             value = self._run(request)
             body = b'{"data":' + _encode(value) + b"}"
             self._limit(None)
@@ -74,8 +79,57 @@ class CallRunner:
         except BaseException as error:  # noqa: BLE001  # any exception of the playbook's code
             self._limit(None)
             out_of_memory = isinstance(error, MemoryError)
-            body = json.dumps(_describe_error(error, request["code"], name)).encode()
+            body = json.dumps(_describe_error(error, request["code"], name, self._is_beside)).encode()
         return b"-" + body if self._is_changed() or out_of_memory else b"+" + body
+
+    def _enter(self, request: dict[str, Any]) -> None:
+        """Set the working directory, the variables and the import path of the call. Raises CallError."""
+        folder, self.folders = request.get("folder"), tuple(request.get("imports", ()))
+        if folder is not None:
+            try:
+                os.chdir(folder)
+            except OSError as error:
+                message = f'the folder of the playbook, "{folder}", cannot be used on this worker: {error.strerror}'
+                raise CallError(message, "input") from error
+        if self.folders:
+            # After the standard library, which a file beside a playbook must not replace, and before packages.
+            packages = (place for place, each in enumerate(self.path) if each.endswith("-packages"))
+            place = next(packages, len(self.path))
+            self.path_now = sys.path[:] = [*self.path[:place], *self.folders, *self.path[place:]]
+        if request.get("env"):
+            self.environ_now = {**self.environ, **request["env"]}
+            self._set_environ(self.environ_now)
+
+    def _leave(self) -> None:
+        """Undo `_enter`. Modules beside a playbook are forgotten, because they belong to that playbook alone."""
+        if self.folders:
+            if len(sys.modules) != len(self.modules):
+                for name in sys.modules.keys() - self.modules:
+                    if self._is_beside(_file_of(sys.modules[name])):
+                        del sys.modules[name]
+                self.modules = set(sys.modules)
+                for folder in [each for each in sys.path_importer_cache if self._is_beside(os.path.join(each, ""))]:
+                    del sys.path_importer_cache[folder]
+            sys.path[:] = self.path_now = self.path
+            self.folders = ()
+        if self.environ_now is not self.environ:
+            self.environ_now = self.environ
+            self._set_environ(self.environ)
+
+    def _is_beside(self, file: str) -> bool:
+        """Does the file belong to the playbook? Installed packages may be in the same folder, in `.venv`."""
+        inside, installed = (tuple(os.path.join(each, "") for each in paths) for paths in (self.folders, self.path))
+        return file.startswith(inside) and not file.startswith(installed)
+
+    def _set_environ(self, environ: dict[str, str]) -> None:
+        zone = os.environ.get("TZ")
+        for name in [name for name in os.environ if name not in environ]:
+            del os.environ[name]
+        os.environ.update(environ)
+        if environ.get("TZ") != zone:
+            import time
+
+            time.tzset()
 
     def _run(self, request: dict[str, Any]) -> Any:
         for lib in request["libs"]:
@@ -126,10 +180,13 @@ class CallRunner:
         sys.modules.pop(MODULE, None)
         try:
             os.chdir(self.folder)
+            _empty(self.folder)
             same = _stream_identity() == self.streams and _intact(sys.stdout, sys.__stdout__)
         except OSError:
             return True
-        same = same and _intact(sys.stderr, sys.__stderr__) and sys.path == self.path and os.environ == self.environ
+        same = same and _intact(sys.stderr, sys.__stderr__)
+        same = same and sys.path == self.path_now and os.environ == self.environ_now
+        self._leave()
         alone = len(sys._current_frames()) == 1 and not _has_children() and self._has_no_siblings()
         return not (same and alone) or _peak_bytes() - self.start_peak > GROWN_BYTES_MAX
 
@@ -140,6 +197,27 @@ class CallRunner:
                 return file.read().split() == [str(self.pid)]
         except OSError:
             return True
+
+
+def _file_of(module: Any) -> str:
+    """The file of a module, or the folder of a package without a file; "": it has neither."""
+    try:
+        found = getattr(module, "__file__", None) or next(iter(getattr(module, "__path__", ())), "")
+    except Exception:  # noqa: BLE001  # a library may put any object into sys.modules
+        return ""
+    return os.path.join(found, "") if isinstance(found, str) and os.path.isdir(found) else str(found)
+
+
+def _empty(folder: str) -> None:
+    """Remove the files that a call has left in the folder of this process."""
+    for name in os.listdir(folder):
+        import shutil
+
+        path = os.path.join(folder, name)
+        if os.path.isdir(path) and not os.path.islink(path):
+            shutil.rmtree(path)
+        else:
+            os.remove(path)
 
 
 def _address_space() -> int:
@@ -192,7 +270,8 @@ def _require(lib: str) -> None:
         distribution(name)
     except (PackageNotFoundError, ValueError):
         raise CallError(
-            f'library "{lib}" is not installed on this worker; install it with `pip install {name}`'
+            f'library "{lib}" is not installed on this worker; install it with `pip install {name}`, '
+            "or list it under `requirements`"
         ) from None
 
 
@@ -311,7 +390,7 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
-def _describe_error(error: BaseException, code: str, name: str) -> dict[str, Any]:
+def _describe_error(error: BaseException, code: str, name: str, is_beside: Callable[[str], bool]) -> dict[str, Any]:
     """The error with a traceback of the playbook's own lines, without those of this file or of libraries."""
     if isinstance(error, CallError):
         return {"error": {"kind": error.kind, "message": str(error), "details": {}}, "exception": {}}
@@ -319,17 +398,21 @@ def _describe_error(error: BaseException, code: str, name: str) -> dict[str, Any
         text = str(error)
     except Exception:  # noqa: BLE001  # the __str__ of the playbook's own class
         text = "(the message cannot be read)"
-    lines = code.splitlines()
-    positions = list(_positions(error, name))
-    if isinstance(error, SyntaxError) and error.filename == name and error.lineno is not None:
-        text, positions = error.msg, [(error.lineno, "")]
+    positions = [each for each in _positions(error) if each[0] == name or is_beside(each[0])]
+    if isinstance(error, SyntaxError) and error.lineno is not None:
+        file = str(error.filename)
+        if file == name or is_beside(file):
+            text, positions = error.msg, [(file, error.lineno, "")]
     message = f"{type(error).__name__}: {text}" if text else type(error).__name__
     if isinstance(error, MemoryError):
         message += " (the limit is spec.memory_mb)"
-    trace = [f"{_where(line, inside, name)}\n    {_source(lines, line)}" for line, inside in positions]
+    if isinstance(error, ModuleNotFoundError):
+        message += " (install the package on the worker, or list it under `requirements`)"
+    trace = [f"{_where(*each, name)}\n    {_source(*each[:2], name, code)}" for each in positions]
     if len(trace) > TRACEBACK_LINES_MAX:
         trace = [f"… {len(trace) - TRACEBACK_LINES_MAX} more", *trace[-TRACEBACK_LINES_MAX:]]
-    details = {"traceback": "\n".join(trace), "line": positions[-1][0] if positions else None}
+    own = [line for file, line, _ in positions if file == name]
+    details = {"traceback": "\n".join(trace), "line": own[-1] if own else None}
     exception = {"exception_type": type(error).__name__, "exception": _cut(text), "traceback": details["traceback"]}
     return {"error": {"kind": "python", "message": _cut(message), "details": details}, "exception": exception}
 
@@ -341,20 +424,28 @@ def _cut(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def _positions(error: BaseException, name: str) -> Iterator[tuple[int, str]]:
+def _positions(error: BaseException) -> Iterator[tuple[str, int, str]]:
+    """File, line and function of each frame."""
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code.co_filename == name:
-            yield trace.tb_lineno, trace.tb_frame.f_code.co_name
+        yield trace.tb_frame.f_code.co_filename, trace.tb_lineno, trace.tb_frame.f_code.co_name
         trace = trace.tb_next
 
 
-def _where(line: int, inside: str, name: str) -> str:
-    position = f"line {line} of the {'code' if name == MODULE else 'script'}"
+def _where(file: str, line: int, inside: str, name: str) -> str:
+    what = os.path.basename(file) if file != name else "the code" if name == MODULE else "the script"
+    position = f"line {line} of {what}"
     return f"{position}, in {inside}" if inside not in ("", "<module>") else position
 
 
-def _source(lines: list[str], line: int) -> str:
+def _source(file: str, line: int, name: str, code: str) -> str:
+    if file == name:
+        lines = code.splitlines()
+    else:
+        import linecache
+
+        linecache.checkcache(file)
+        lines = linecache.getlines(file)
     return lines[line - 1].strip()[:200] if 0 < line <= len(lines) else ""
 
 

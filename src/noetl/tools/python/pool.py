@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
 import socket
 import struct
 import sys
+import tempfile
 from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
 from contextlib import suppress
@@ -96,7 +98,9 @@ class OutputPipe:
 class PythonChild(asyncio.Protocol):
     """One child process with its guard, its socket and its output pipes."""
 
-    def __init__(self, guard: ProcessGuard, stdout: OutputPipe, stderr: OutputPipe) -> None:
+    def __init__(self, guard: ProcessGuard, stdout: OutputPipe, stderr: OutputPipe, python: str, folder: str) -> None:
+        self.python = python  # the interpreter
+        self.folder = folder  # its working directory, empty between calls
         self.calls = 0
         self.dead = False  # it can make no further call
         self.guard = guard
@@ -107,20 +111,23 @@ class PythonChild(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def start(cls, guard: ProcessGuard) -> PythonChild:
+    async def start(cls, guard: ProcessGuard, python: str) -> PythonChild:
         """Raises OSError if no process can be started; the caller then returns the guard to its pool."""
         loop = asyncio.get_running_loop()
+        folder = tempfile.mkdtemp(prefix="noetl-python-")
         ours, theirs = socket.socketpair()
         stdout, stderr = OutputPipe(loop), OutputPipe(loop)
-        child = cls(guard, stdout, stderr)
+        child = cls(guard, stdout, stderr, python, folder)
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
-            await guard.run(_process_spec(nothing, stdout.theirs, stderr.theirs, theirs.fileno()))
+            fds = (nothing, stdout.theirs, stderr.theirs, theirs.fileno())
+            await guard.run(_process_spec(python, folder, fds))
             ours.setblocking(False)
             child._transport, _ = await loop.create_connection(lambda: child, sock=ours)
         except BaseException:
             child.kill()
             ours.close()
+            child.remove_folder()
             raise
         finally:
             theirs.close()
@@ -209,12 +216,19 @@ class PythonChild(asyncio.Protocol):
         with suppress(TimeoutError):
             async with asyncio.timeout(END_S):
                 await self.guard.wait()
+        try:
+            os.rmdir(self.folder)  # it is empty, unless the child was killed
+        except OSError:
+            await asyncio.to_thread(self.remove_folder)
+
+    def remove_folder(self) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _process_spec(stdin: int, stdout: int, stderr: int, channel: int) -> ProcessSpec:
-    argv = [sys.executable, "-I", "-u", "-X", "utf8", str(CHILD), str(CHANNEL)]
+def _process_spec(python: str, folder: str, fds: tuple[int, ...]) -> ProcessSpec:
+    argv = [python, "-I", "-u", "-X", "utf8", str(CHILD), str(CHANNEL)]
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return ProcessSpec(argv, env, os.getcwd(), (stdin, stdout, stderr, channel))
+    return ProcessSpec(argv, env, folder, fds)
 
 
 class PythonPool:
@@ -227,13 +241,15 @@ class PythonPool:
         self._guards = GuardPool()
         self._ending: set[asyncio.Task[None]] = set()
 
-    async def call(self, request: dict[str, JSON], say: Callable[[str], None] = discard) -> ChildResponse:
-        """Raises OSError if no process can be started, and TooLarge."""
+    async def call(
+        self, request: dict[str, JSON], say: Callable[[str], None] = discard, python: str = sys.executable
+    ) -> ChildResponse:
+        """`python`: the interpreter. Raises OSError if no process can be started, and TooLarge."""
         body = msgspec.json.encode(request)
         if len(body) > FRAME_BYTES_MAX:
             raise TooLarge(f"the input has {len(body):,} bytes (limit FRAME_BYTES_MAX: {FRAME_BYTES_MAX:,})")
         async with self._free:
-            child = await self._child()
+            child = await self._child(python)
             try:
                 with LineForwarder(say) as lines:
                     response = await child.call(body, lines.add)
@@ -246,15 +262,18 @@ class PythonPool:
                 self._idle.append(child)
             return response
 
-    async def _child(self) -> PythonChild:
-        while self._idle:
-            child = self._idle.pop()
+    async def _child(self, python: str) -> PythonChild:
+        """An idle child of the interpreter, the last one used first, or a new one."""
+        for child in [each for each in reversed(self._idle) if each.dead or each.python == python]:
+            self._idle.remove(child)
             if not child.dead:
                 return child
             self._drop(child)
+        while len(self._idle) >= self.size:
+            self._drop(self._idle.pop(0))  # of another interpreter
         guard = await self._guards.take()
         try:
-            return await PythonChild.start(guard)
+            return await PythonChild.start(guard, python)
         except BaseException:
             self._guards.give(guard)
             raise

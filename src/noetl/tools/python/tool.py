@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
@@ -12,6 +14,7 @@ from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, ToolError
 
 if TYPE_CHECKING:
+    from noetl.tools.python.environments import Environments
     from noetl.tools.python.pool import ChildResponse, PythonPool
 
 SCRIPT_BYTES_MAX = 1024 * 1024
@@ -33,6 +36,18 @@ class PythonInput(Struct, kw_only=True):
     libs: Annotated[
         list[str] | None,
         Meta(description="packages that the code needs; the task fails if one is not installed on the worker"),
+    ] = None
+    requirements: Annotated[
+        list[str] | None,
+        Meta(
+            description="packages for the code, which are installed into an environment of their own; it is made with "
+            "uv at the first use and then reused; the code sees no other packages",
+            examples=["[pandas==2.2.3, pyarrow>=17]"],
+        ),
+    ] = None
+    env: Annotated[
+        dict[str, JSON] | None,
+        Meta(description="environment variables; from the worker only PATH, HOME, LANG and TZ are inherited"),
     ] = None
 
 
@@ -58,6 +73,22 @@ class PythonTool(Tool):
     """Runs Python code with `input` as its arguments. `output.data` is its result.
 
     The result is the return value of `main`, or the variable `result`.
+
+    The working directory is the folder of the playbook file. A playbook that was not read from a file, as on a
+    server, has an empty folder, which is cleared after each call.
+
+    The code can import modules beside the playbook file, and a `script` also those beside itself. The standard
+    library takes precedence over them, and they take precedence over installed packages. On a server there are
+    no such modules: put them into a package and list it under `requirements`.
+
+    The code sees the environment variables PATH, HOME, LANG and TZ of the worker, and those of `env`. Other
+    variables of the worker may be secrets; pass a secret with `keychain` in `env` or `input`.
+
+    `requirements` need uv on the worker. It takes the index, proxies and certificates from its own settings:
+    `UV_DEFAULT_INDEX` and the other `UV_` variables of the worker, or `uv.toml`. The first call with a new list
+    installs the packages, which counts towards the timeout of the task. The environments are below
+    `~/.cache/noetl/python`, or `$XDG_CACHE_HOME/noetl/python`, and are removed when no task has used them for 30
+    days.
     """
 
     kind = "python"
@@ -80,6 +111,7 @@ code: |
     def __init__(self, children: int | None = None) -> None:
         self._children = children  # None: one for each CPU core (D87)
         self._pool: PythonPool | None = None
+        self._environments: Environments | None = None
 
     async def run(self, input: PythonInput, call: Call) -> Output:
         """Each call has a new namespace; imported modules stay loaded for the next call."""
@@ -87,27 +119,27 @@ code: |
 
         try:
             spec = msgspec.convert(call.spec, PythonSpec)
-            code, file = await _source(input, call.folder)
+            request = await _request(input, spec, call)
+            python = sys.executable
+            if input.requirements:
+                python = await self._interpreter(input.requirements, call)
+            return _output(await self._children_pool().call(request, call.say, python))
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
-        except InvalidInput as error:
-            return error.output()
-        request = {
-            "code": code,
-            "name": file or CODE_NAME,
-            "file": file,
-            "arguments": call.arguments,
-            "libs": input.libs or [],
-            "memory_mb": min(spec.memory_mb, MEMORY_MB_MAX),
-        }
-        try:
-            return _output(await self._children_pool().call(request, call.say))
         except ToolError as error:
             return error.output()
         except UnicodeEncodeError:
             return failed("input", "the code or its input contains a lone surrogate, which is not valid text")
         except OSError as error:
             return failed("python", f"cannot start a child process: {error.strerror}", retryable=True)
+
+    async def _interpreter(self, requirements: list[str], call: Call) -> str:
+        """That of an environment with these packages. Raises ToolError and OSError."""
+        if self._environments is None:
+            from noetl.tools.python.environments import Environments
+
+            self._environments = Environments()
+        return await self._environments.python(requirements, call.say)
 
     def _children_pool(self) -> PythonPool:
         if self._pool is None:
@@ -122,6 +154,25 @@ code: |
         if self._pool is not None:
             await self._pool.close()
             self._pool = None
+
+
+async def _request(input: PythonInput, spec: PythonSpec, call: Call) -> dict[str, JSON]:
+    """The request to the child. Raises InvalidInput."""
+    from noetl.tools.environment import environment_variables
+
+    code, file = await _source(input, call.folder)
+    folders = [str(Path(file).parent)] if file is not None else []
+    return {
+        "code": code,
+        "name": file or CODE_NAME,
+        "file": file,
+        "arguments": call.arguments,
+        "libs": input.libs or [],
+        "memory_mb": min(spec.memory_mb, MEMORY_MB_MAX),
+        "folder": call.folder,
+        "imports": list(dict.fromkeys([*folders, *([] if call.folder is None else [call.folder])])),
+        "env": environment_variables(input.env) if input.env else {},
+    }
 
 
 async def _source(input: PythonInput, folder: str | None) -> tuple[str, str | None]:

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from noetl.output import JSON
+from noetl.tools.environment import argument_text, environment_variables
 from noetl.tools.errors import InvalidInput
 from noetl.tools.paths import absolute_path
 from noetl.tools.payload import text_or_base64
@@ -47,16 +48,12 @@ class ShellCommand(NamedTuple):
 def build_command(input: ShellInput, folder: str | None, memory_mb: int | None) -> ShellCommand:
     """Raises InvalidInput."""
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    for name, value in (input.env or {}).items():
-        if not name or "=" in name or "\0" in name:
-            raise InvalidInput(f'"{name}" is not a valid name of an environment variable')
-        if value is not None:
-            env[_text(name, "`env`")] = _text(value, f"environment variable {name}")
+    env |= environment_variables(input.env)
     cwd = _directory(input.cwd, folder)
     if input.sh is not None:
-        argv = [SHELL, "-c", _text(input.sh, "`sh`")]
+        argv = [SHELL, "-c", argument_text(input.sh, "`sh`")]
     elif input.argv:
-        argv = [_text(each, "`argv`") for each in input.argv]
+        argv = [argument_text(each, "`argv`") for each in input.argv]
         argv[0] = _find_program(argv[0], env.get("PATH", PATH), cwd)
     else:
         raise InvalidInput("`argv` or `sh` is required")
@@ -65,23 +62,10 @@ def build_command(input: ShellInput, folder: str | None, memory_mb: int | None) 
     return ShellCommand(argv, env, cwd, (input.stdin or "").encode(errors="replace"))
 
 
-def _text(value: JSON, label: str) -> str:
-    """A string that can be an argument or an environment variable. Raises InvalidInput."""
-    if isinstance(value, bool):
-        text = "true" if value else "false"
-    elif isinstance(value, str | int | float):
-        text = str(value)
-    else:
-        raise InvalidInput(f"{label} must be text or a number; convert other values with `| tojson`")
-    if "\0" in text:
-        raise InvalidInput(f"{label} contains a NUL character, which is not allowed")
-    return text.encode(errors="replace").decode()
-
-
 def _directory(cwd: str | None, folder: str | None) -> str | None:
     if cwd is None:
         return folder
-    path = absolute_path("`cwd`", _text(cwd, "`cwd`"), folder)
+    path = absolute_path("`cwd`", argument_text(cwd, "`cwd`"), folder)
     if not path.is_dir():
         raise InvalidInput(f'`cwd` "{path}" is not a directory on this worker')
     return str(path)
