@@ -131,3 +131,41 @@ def test_code_that_cannot_run_is_refused_before_the_run_d108(workspace: Workspac
     done = workspace.call("run", broken)
     assert done.returncode == 2
     assert f"{broken}:13:18: error: bad-code: the code of" in done.stderr
+
+
+def test_values_in_a_shell_script_are_data_d109(workspace: Workspace) -> None:
+    text = (
+        HEAD
+        + """\
+workload: {name: "it's $(touch pwned); `id`", files: [a b, "*"]}
+workflow:
+- step: start
+  tool:
+    kind: shell
+    sh: |
+      printf '[%s]' {{ workload.name }} "{{ workload.name }}" '{{ workload.name }}'
+      for file in {{ workload.files }}; do printf '<%s>' "$file"; done
+      cat <<END
+      {{ workload.name }}
+      END
+"""
+    )
+    code, document = workspace.json("run", workspace.write(text))
+    name = "it's $(touch pwned); `id`"
+    assert (code, document["output"]["data"]) == (0, f"[{name}]" * 3 + f"<a b><*>{name}")
+    assert not (workspace.folder / "pwned").exists()
+
+
+def test_raw_shell_runs_the_value_and_the_check_warns_d109(workspace: Workspace) -> None:
+    body = "workload: {command: echo a b}\nworkflow:\n- {step: start, tool: {kind: shell, sh: '{{ workload.command%s }}'}}\n"
+    raw = workspace.write(HEAD + body % " | raw_shell", "raw.yaml")
+    code, document = workspace.json("run", raw)
+    assert (code, document["output"]["data"]) == (0, "a b")
+    assert (
+        ":6:64: warning: raw-shell: the shell interprets the value as a part of the script"
+        in workspace.call("check", raw).stdout
+    )
+    word = workspace.write(HEAD + body % "", "word.yaml")
+    assert ":6:41: warning: shell-word: the value is one word" in workspace.call("check", word).stdout
+    code, document = workspace.json("run", word)
+    assert (code, document["error"]["kind"]) == (1, "shell")

@@ -10,6 +10,7 @@ from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import RETRY_ATTEMPTS, Pipeline
+from noetl.playbook.shapes import TextShape
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Template
@@ -18,6 +19,9 @@ from noetl.template.values import is_template
 _SECRET = re.compile(r"(?:^|[_.-])(?:password|passwd|secret|token|api_?key|private_?key|authorization)$", re.IGNORECASE)
 _KEY = r"(?!\$(?:\.|$)|\*(?:\.|$))[^.\[\]{}]+"
 _KEYS = re.compile(rf"{_KEY}(?:\.{_KEY})*")
+_RAW_SHELL = re.compile(r"\|\s*raw_shell\b")
+_COMMAND = re.compile(r"\s*\{\{[^{}]*\}\}\s*")  # the whole script is one value
+_JOINED = re.compile(r"(?<![\"'])\{\{[^}]*\|\s*(?P<join>join\((?P<quote>[\"'])\s+(?P=quote)\))\s*-?\}\}")
 _GOES_ON = ("continue", "jump", "break")
 _SAYS_NO_ERROR = ("data", "ref", "meta")  # parts of an output that exist with and without an error
 
@@ -30,6 +34,7 @@ def check_advice(program: Program, kinds: Kinds, report: ProblemReport) -> None:
         _failure(step, working, report)
     _secrets(program.playbook.workload, ("workload",), report)
     _credentials(program, report)
+    _shell(program, kinds, report)
     for spec, at in _specs(program):
         _selects(spec, at, report)
 
@@ -143,6 +148,32 @@ def _auths(value: JSON) -> Iterator[JSON]:
         yield value.get("auth")
         for each in value.values():
             yield from _auths(each)
+
+
+def _shell(program: Program, kinds: Kinds, report: ProblemReport) -> None:
+    """Values in shell scripts (D109)."""
+    scripts = {
+        (name, key)
+        for name, kind in kinds.items()
+        for key, field in kind.fields.keys.items()
+        if isinstance(field.shape, TextShape) and field.shape.shell
+    }
+    for use in program.templates:
+        source = use.template.source
+        is_script = use.place == "task" and use.task is not None and (use.task.kind, use.path[-1]) in scripts
+        if _RAW_SHELL.search(source):
+            message = "raw_shell has no effect here; it belongs into `sh` of a shell task"
+            if is_script:
+                message = "the shell interprets the value as a part of the script, so it can run any command"
+            report.add("raw-shell", use.path, message, word="raw_shell")
+        elif is_script and _COMMAND.fullmatch(source):
+            message = (
+                "the value is one word, and it is the name of a program here; for a whole command write | raw_shell"
+            )
+            report.add("shell-word", use.path, message)
+        elif is_script and (found := _JOINED.search(source)):
+            message = "the words are joined, so the shell sees one word; for several words use the list itself"
+            report.add("shell-word", use.path, message, word=found["join"])
 
 
 def _specs(program: Program) -> Iterator[tuple[JSON, Path]]:

@@ -47,9 +47,9 @@ CTX_TARGETS_LIGHT = 16  # this many values of the maximum size fit into ctx (D55
 
 
 @lru_cache(maxsize=4096)
-def compiled_template(source: str, statements: bool, sql: bool) -> Template | BadTemplate:
+def compiled_template(source: str, statements: bool, sql: bool, shell: bool) -> Template | BadTemplate:
     try:
-        return compile_template(source, statements=statements, sql=sql)
+        return compile_template(source, statements=statements, sql=sql, shell=shell)
     except BadTemplate as error:
         return error
 
@@ -64,6 +64,7 @@ class _Fields(NamedTuple):
     statements: frozenset[str]  # texts that may hold {% %} (D13)
     raw: frozenset[str]  # program code and names: never templates
     sql: frozenset[tuple[str, ...]]
+    shell: frozenset[str]  # shell scripts
 
 
 class _Compiler:
@@ -228,6 +229,7 @@ class _Compiler:
                 frozenset(key for key, shape in texts.items() if shape.statements),
                 frozenset(key for key, shape in texts.items() if not shape.templated),
                 sql_paths(shapes),
+                frozenset(key for key, shape in texts.items() if shape.shell),
             )
         return self.fields[name]
 
@@ -248,7 +250,7 @@ class _Compiler:
                 places[key] = self._field_path(task, str(key), under)
             template = self._template(
                 text, "task", (*places[key], *at[1:]), owner, task,
-                statements=len(at) == 1 and key in known.statements, sql=at in known.sql,
+                statements=len(at) == 1 and key in known.statements, sql=at in known.sql, shell=key in known.shell,
             )  # fmt: skip
             if template is not None and any(read.path[0] == "keychain" for read in template.reads):
                 secrets.add(str(key))
@@ -370,9 +372,10 @@ class _Compiler:
         *,
         statements: bool = False,
         sql: bool = False,
+        shell: bool = False,
         loop: int | None = None,
     ) -> Template | None:
-        compiled = compiled_template(text, statements, sql)
+        compiled = compiled_template(text, statements, sql, shell)
         if isinstance(compiled, Template):
             self.templates.append(TemplateUse(place, path, compiled, owner, task, loop))
             return compiled
@@ -382,7 +385,7 @@ class _Compiler:
 
 
 _NO_KEYS: frozenset[str] = frozenset()
-_NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset())
+_NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset(), _NO_KEYS)
 
 
 def reads_failure(when: Template) -> bool:

@@ -50,6 +50,13 @@ class Sql(msgspec.Struct, frozen=True):
             raise ValueError("SQL must have one more piece of text than values")
 
 
+class Shell(Sql, frozen=True):
+    """A shell script as a tool receives it: the same for the `{{ }}` of a script, except those with `raw_shell`.
+
+    The type of a field is `str | Shell`, because a script without `{{ }}` is text.
+    """
+
+
 class Kind(NamedTuple):
     """A tool kind, for the reader."""
 
@@ -120,6 +127,8 @@ def shape_of(kind: inspect.Type) -> Shape:
             return TextShape(templated=True, statements=True, sql=True)
         case inspect.StructType(cls=struct):
             return record_of(struct, struct.__name__.lower())
+        case inspect.UnionType(types=types) if any(getattr(each, "cls", None) is Shell for each in types):
+            return TextShape(templated=True, statements=True, shell=True)
         case inspect.UnionType(types=types):
             return UnionShape(tuple(shape_of(each) for each in types))
         case inspect.AnyType():

@@ -137,6 +137,8 @@ CODES: dict[str, ProblemCode] = {
     "failure-without-arc": ProblemCode("L6", "info", "No arc handles a failure of this step, so a failure ends the execution with an error.", "To handle the failure, add an arc with `when: \"{{ event.name == 'step.failed' }}\"`."),
     "unused-credential": ProblemCode("L6", "info", "Nothing uses this keychain entry, but an execution does not start without it.", "Use it with `auth:` or `keychain.<name>`, or remove it."),
     "nothing-selected": ProblemCode("L6", "warning", "The path of `spec.result.select` keeps nothing. It must consist of keys separated by dots, and it can lead only through mappings.", "Write it like `paging.next`. To keep a value from a list, use `set` in the task."),
+    "raw-shell": ProblemCode("L6", "warning", "`raw_shell` inserts the value into the script of a `shell` task, and the shell interprets it: a value from outside can run any command. In other fields the filter has no effect.", "Remove `raw_shell`: the value is then quoted for its position. For several words, use a list: `{{ ctx.files }}`."),
+    "shell-word": ProblemCode("L6", "warning", "The value of a `{{ }}` in `sh` is one word. Here it seems to be a whole command, or several words that are joined with spaces.", "Write the command outside of the braces. For several words, use a list without `join`. If the value is a part of the script, write `| raw_shell`."),
     "secret-near-log": ProblemCode("L6", "warning", "The value looks like a secret, and it is written to the log.", "Declare it under `keychain`, and use `auth:` or `keychain.<name>`."),
 }  # fmt: skip
 

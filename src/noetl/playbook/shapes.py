@@ -17,6 +17,7 @@ class TextShape(NamedTuple):
     statements: bool = False
     name: bool = False  # must be a name
     sql: bool = False  # every `{{ }}` in it is bound as a parameter, never inserted as text
+    shell: bool = False  # every `{{ }}` in it is a value for the shell, which does not interpret it
 
 
 class BooleanShape(NamedTuple):

@@ -17,6 +17,7 @@ from noetl.template.filters import FILTERS, OMITTED
 from noetl.template.functions import FUNCTIONS, METHODS
 from noetl.template.limits import Meter, json_text
 from noetl.template.projection import ProjectedPart, Projection, reads_data
+from noetl.template.shell import ShellPlacements
 from noetl.template.sql import SqlPlacements
 from noetl.template.statements import Binding, BodyCompiler, TextBlock, reject_statement
 from noetl.template.syntax import BadTemplate, Fault, parse, tag_sources
@@ -194,13 +195,15 @@ class Value:
 TextCompiler: TypeAlias = Callable[[str, ScopePath], Template | None]
 
 
-def compile_template(source: str, *, statements: bool = False, sql: bool = False) -> Template:
+def compile_template(source: str, *, statements: bool = False, sql: bool = False, shell: bool = False) -> Template:
     """Compile a template, or raise BadTemplate with all of its faults.
 
-    `statements` allows {% if %} and {% for %}. With `sql` the value is {"text": […], "values": […]}: each
-    {{ }} becomes a value between two pieces of text.
+    `statements` allows {% if %} and {% for %}. With `sql` or `shell` the value is {"text": […], "values": […]}:
+    each {{ }} becomes a value between two pieces of text.
     """
-    return _sql_template(source) if sql else _template(source, statements=statements)
+    if sql or shell:
+        return _bound_template(source, shell=shell)
+    return _template(source, statements=statements)
 
 
 def _projected_template(source: str, *, truth_only: bool = False) -> Template:
@@ -233,15 +236,15 @@ def _template(
     return Template(source, run, context, typed=sole is not None, sole_path=sole_path)
 
 
-def _sql_template(source: str) -> Template:
+def _bound_template(source: str, *, shell: bool) -> Template:
     syntax = parse(source)
     context = CompileContext(HANDLERS, compile_path, syntax.cr_stand_in)
-    placements = SqlPlacements(context)
+    placements = ShellPlacements(context) if shell else SqlPlacements(context)
     try:
-        run = _sql(BodyCompiler(context, statements=True, sql=placements).block(syntax.body))
+        run = _bound(BodyCompiler(context, statements=True, sql=placements).block(syntax.body))
     except RecursionError:
         raise BadTemplate((Fault("bad-template", "the template is nested too deeply", 1),)) from None
-    if placements.empty and not context.faults:
+    if isinstance(placements, SqlPlacements) and placements.empty and not context.faults:
         message = "a {{ }} in SQL is bound as a value, so it cannot be the whole statement"
         context.fault("sql-not-a-value", message, 1, None, "write the statement here")
     if context.faults:
@@ -268,7 +271,7 @@ def _text(block: TextBlock) -> Run:
     return run
 
 
-def _sql(block: TextBlock) -> Run:
+def _bound(block: TextBlock) -> Run:
     """Build alternating pieces of text and values, with a piece of text first and last."""
 
     def run(scope: Scope, meter: Meter) -> JSON:

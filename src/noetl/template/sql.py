@@ -47,7 +47,7 @@ class SqlPlacements:
 
     def parts(self, trees: list[nodes.Expr]) -> Iterator[str | SqlPlacement]:
         """Texts and tags in order. Quotes that contain exactly one tag are removed."""
-        items = _joined(trees, self._context)
+        items = joined(trees, self._context)
         for index, item in enumerate(items):
             if not isinstance(item, str):
                 following = items[index + 1] if index + 1 < len(items) else ""
@@ -154,7 +154,7 @@ class SqlPlacements:
         self._context.fault(code, message, expression.lineno, _path(expression) or None, fix)
 
 
-def _joined(trees: list[nodes.Expr], context: CompileContext) -> list[str | nodes.Expr]:
+def joined(trees: list[nodes.Expr], context: CompileContext) -> list[str | nodes.Expr]:
     """Join texts that are separated only by a comment of the template."""
     items: list[str | nodes.Expr] = []
     for expression in trees:

@@ -13,6 +13,7 @@ from jinja2 import nodes
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.expressions import truth_of
 from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, limit_exceeded
+from noetl.template.shell import ShellPlacements
 from noetl.template.sql import SqlPlacement, SqlPlacements
 from noetl.template.values import JSON, TemplateError, Undefined, kind_of, undefined
 
@@ -58,10 +59,12 @@ class TextBlock:
 class BodyCompiler:
     """Compiles the body of a template. It numbers the tags, so that an error can quote the right one."""
 
-    def __init__(self, context: CompileContext, *, statements: bool, sql: SqlPlacements | None = None) -> None:
+    def __init__(
+        self, context: CompileContext, *, statements: bool, sql: SqlPlacements | ShellPlacements | None = None
+    ) -> None:
         self._context = context
         self._statements = statements
-        self._sql_placements = sql  # None: the template is not SQL
+        self._sql_placements = sql  # None: the template is neither SQL nor a shell script
         self._tags = 0
 
     def block(self, body: list[nodes.Node]) -> TextBlock:
@@ -96,7 +99,7 @@ class BodyCompiler:
             expr = self._context.expression(tree)
             block.add(_written(_marked(_text_of(expr.run), tag)), expr.cost + 4)
 
-    def _sql(self, trees: list[nodes.Expr], sql: SqlPlacements, block: TextBlock) -> None:
+    def _sql(self, trees: list[nodes.Expr], sql: SqlPlacements | ShellPlacements, block: TextBlock) -> None:
         for part in sql.parts(trees):
             if isinstance(part, SqlPlacement):
                 tag = self._tag()

@@ -159,3 +159,24 @@ def test_a_path_that_selects_nothing_is_doubted(path: str, fix: str | None, plac
 def test_keys_with_dots_between_are_a_path(path: str) -> None:
     select = f"{{result: {{select: {{id: '{path}'}}}}}}"
     assert checked(f"workflow:\n- step: start\n  tool: {{kind: http, url: x, spec: {select}}}\n").problems == ()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ("sh: ls {{ workload.x }}", []),
+        ('sh: "{{ workload.x }} --help"', []),  # the name of a program
+        ("sh: echo \"{{ workload.x | join(' ') }}\"", []),
+        ("sh: echo --ids={{ workload.x | join(',') }}", []),
+        ("sh: ls {{ workload.x | raw_shell }}", [("raw-shell", 8, 30)]),
+        ("argv: [ls, '{{ workload.x | raw_shell }}']", [("raw-shell", 8, 35)]),
+        ("input: {sh: '{{ workload.x }}'}", [("shell-word", 8, 19)]),
+        ("sh: |\n  for f in {{ workload.x | join(' ') }}; do echo $f; done", [("shell-word", 9, 34)]),
+    ],
+)
+def test_values_that_are_more_than_one_word_in_a_script_are_advised_d109(
+    fields: str, expected: list[tuple[str, int, int]]
+) -> None:
+    body = "workload: {x: 1}\n" + task(f"kind: shell\n{fields}")
+    found = [each for each in checked(body).problems if each.severity != "info"]
+    assert [(code, line - 1, column) for code, line, column in problem_places(found)] == expected

@@ -5,6 +5,7 @@ from __future__ import annotations
 from noetl.template.filters.encoding import ENCODING_FILTERS
 from noetl.template.filters.lists import LIST_FILTERS
 from noetl.template.filters.numbers import NUMBER_FILTERS
+from noetl.template.filters.shell import SHELL_FILTERS
 from noetl.template.filters.sql import SQL_FILTERS
 from noetl.template.filters.text import TEXT_FILTERS
 from noetl.template.limits import Meter
@@ -59,7 +60,7 @@ for _signature, _doc, _example, _names in (
 ):
     register(_HIGHER_ORDER, _signature, _doc, _example, names=_names)(_not_called)
 
-_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | ENCODING_FILTERS | SQL_FILTERS | _HIGHER_ORDER
+_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | ENCODING_FILTERS | SQL_FILTERS | SHELL_FILTERS | _HIGHER_ORDER
 FILTERS: BuiltinTable = dict(sorted(_ALL.items()))
 
 OMITTED: dict[str, str] = {

@@ -16,11 +16,13 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 from noetl.output import JSON
+from noetl.playbook.kinds import Shell
 from noetl.tools.environment import argument_text, environment_variables
 from noetl.tools.errors import InvalidInput
 from noetl.tools.paths import absolute_path
 from noetl.tools.payload import text_or_base64
 from noetl.tools.process_guard.guard import END_S, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
+from noetl.tools.shell.script import script_with_variables
 
 if TYPE_CHECKING:
     from noetl.tools.shell.tool import ShellInput
@@ -51,7 +53,11 @@ def build_command(input: ShellInput, folder: str | None, memory_mb: int | None) 
     env |= environment_variables(input.env)
     cwd = _directory(input.cwd, folder)
     if input.sh is not None:
-        argv = [SHELL, "-c", argument_text(input.sh, "`sh`")]
+        script = input.sh
+        if isinstance(script, Shell):
+            script, variables = script_with_variables(script)
+            env |= environment_variables({**variables})
+        argv = [SHELL, "-c", argument_text(script, "`sh`")]
     elif input.argv:
         argv = [argument_text(each, "`argv`") for each in input.argv]
         argv[0] = _find_program(argv[0], env.get("PATH", PATH), cwd)

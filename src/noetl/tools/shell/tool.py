@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
+from noetl.playbook.kinds import Shell
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, TooLarge, store_failure
 
@@ -33,10 +34,10 @@ class ShellInput(Struct, kw_only=True):
         Meta(description="program and arguments; no shell interprets them", examples=['[wc, -l, "{{ ctx.file }}"]']),
     ] = None
     sh: Annotated[
-        str | None,
+        str | Shell | None,
         Meta(
-            description="script for /bin/sh; pass values in `env`, because the shell interprets values "
-            "that a template inserts into the script"
+            description="script for /bin/sh; the value of a `{{ }}` is quoted for its position, and a list outside of "
+            "quotes becomes several words"
         ),
     ] = None
     env: Annotated[
@@ -85,6 +86,14 @@ class ShellTool(Tool):
 
     `output.data` is standard output without newlines at the end. Processes that still run when the program
     ends are killed.
+
+    In `sh`, the value of a `{{ }}` is data: the shell does not interpret it. Outside of quotes it is one word,
+    inside of `"…"` and `'…'` it is a part of the quoted text, so quotes around a `{{ }}` are allowed and not
+    needed. A list outside of quotes is one word for each item: `for file in {{ ctx.files }}`. Inside of `$(( ))`
+    the value must be a whole number. Spaces, `*` and `~` in a value have no special meaning. To insert a value
+    as a part of the script, write `{{ value | raw_shell }}`; then the shell runs any command in it. A script
+    that another shell interprets, as in `ssh host "ls {{ dir }}"`, is not protected: pass the value in
+    `stdin`. The values are in environment variables, `noetl_value_1` and so on.
     """
 
     kind = "shell"
