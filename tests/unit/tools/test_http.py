@@ -124,6 +124,13 @@ def test_a_body_is_sent_as_json_as_a_form_or_as_text(fields: dict[str, JSON], co
     assert (data["headers"]["content-type"], data["body"]) == (content_type, body)
 
 
+def test_a_large_body_is_sent_in_parts_with_its_length() -> None:
+    async def count(request: web.Request) -> web.StreamResponse:
+        return web.json_response([request.headers.get("Content-Length"), len(await request.content.read())])
+
+    assert sent(count, {"method": "POST", "body": "x" * 2_000_000}).data == ["2000000", 2_000_000]
+
+
 def test_a_multipart_body_has_values_and_refs() -> None:
     async def use(http: HttpTool) -> Output:
         async with server(echo) as at:

@@ -7,6 +7,7 @@ resolution and redirects.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from io import BytesIO
 from os import strerror
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX = 256
 REDIRECTS_MAX = 10  # the default of spec.redirects
 DNS_CACHE_S = 10
+BODY_BYTES_AT_ONCE = 262_144  # a larger body is sent in parts, so that it does not block other calls
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
 
@@ -125,10 +127,12 @@ class HttpClient:
             await self._session.close()
 
 
-def _request_body(request: HttpRequest) -> bytes | aiohttp.MultipartWriter | None:
-    """A multipart body can be sent only once, so each redirect creates a new one."""
+def _request_body(request: HttpRequest) -> bytes | BytesIO | aiohttp.MultipartWriter | None:
+    """A large body is sent in parts. A multipart body can be sent only once, so each redirect creates a new one."""
+    if request.body is None:
+        return None
     if not isinstance(request.body, tuple):
-        return request.body
+        return request.body if len(request.body) <= BODY_BYTES_AT_ONCE else BytesIO(request.body)
     form = aiohttp.MultipartWriter("form-data")
     for part in request.body:
         headers = {} if part.content_type is None else {"Content-Type": part.content_type}
