@@ -26,6 +26,7 @@ from noetl.net.program import CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import RETRY_ATTEMPTS, Directive
 from noetl.template.compile import Moment, Template, TemplateError, Value, json_text
+from noetl.template.limits import TaskMeter
 
 
 class _Turn(NamedTuple):
@@ -46,7 +47,7 @@ class _Turn(NamedTuple):
 
     def value(self, value: Value, where: str) -> JSON:
         try:
-            return value(self.scope, self.moment(where) if value.calls else None)
+            return value(self.scope, self.moment(where) if value.calls else None, TaskMeter)
         except TemplateError as error:
             message = error.message
             if "keychain" in self.scope and error.path is None:

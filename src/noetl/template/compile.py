@@ -169,11 +169,11 @@ class Value:
         self._value = value
         self._build = build  # None: it holds no template and is the value itself
 
-    def __call__(self, scope: Scope, moment: Moment | None = None) -> JSON:
+    def __call__(self, scope: Scope, moment: Moment | None = None, budget: type[Meter] = Meter) -> JSON:
         """The structure with every template evaluated. All of them share one meter."""
         if self._build is None:
             return self._value
-        meter = Meter()
+        meter = budget()
         if moment is not None:
             meter.moment = moment
         try:

@@ -14,7 +14,6 @@ from noetl.template.limits import (
     PATTERN_CHARS_MAX,
     PATTERN_MEMORY_MAX,
     PATTERN_PROGRAM_MAX,
-    TEXT_CHARS_MAX,
     Meter,
     limit_exceeded,
 )
@@ -77,8 +76,8 @@ class Pattern:
             filled = replacement.fill(match)
             pieces += (data[end:start], filled)
             size += start - end + len(filled)
-            if size > TEXT_CHARS_MAX * 4:
-                raise limit_exceeded("TEXT_CHARS_MAX", "the template creates a text that is too long")
+            if size > meter.text_max * 4:
+                raise meter.too_long()
             meter.allocate(len(filled) + 120)
             end = stop
             if made == count:

@@ -12,7 +12,7 @@ from jinja2 import nodes
 
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.expressions import truth_of
-from noetl.template.limits import TEXT_CHARS_MAX, Meter, json_text, limit_exceeded
+from noetl.template.limits import Meter, json_text
 from noetl.template.shell import ShellPlacements
 from noetl.template.sql import SqlPlacement, SqlPlacements
 from noetl.template.values import JSON, TemplateError, Undefined, kind_of, undefined
@@ -256,8 +256,8 @@ _SQL_WRITES = {"value": _bound, "list": _bound_list, "name": _written}
 
 def _count(meter: Meter, text: str) -> None:
     meter.written += len(text)
-    if meter.written > TEXT_CHARS_MAX:
-        raise limit_exceeded("TEXT_CHARS_MAX", "the template creates a text that is too long")
+    if meter.written > meter.text_max:
+        raise meter.too_long()
 
 
 def _slot(name: str, context: CompileContext) -> int:

@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 import pytest
 
-from noetl.template.limits import FUEL_MAX, ITEMS_MAX, MEMORY_MAX, TEXT_CHARS_MAX, Meter, json_text
+from noetl.template.compile import compile_value
+from noetl.template.limits import FUEL_MAX, ITEMS_MAX, MEMORY_MAX, TEXT_CHARS_MAX, Meter, TaskMeter, json_text
 from noetl.template.values import TemplateError
 
 
@@ -64,3 +65,14 @@ def test_a_value_is_written_as_compact_json_and_text_as_it_is_d12(value: object,
 def test_a_value_that_is_too_large_to_be_written_is_refused_before_it_is_written() -> None:
     with pytest.raises(TemplateError, match="TEXT_CHARS_MAX"):
         json_text(["x" * 1_000] * 5_000)
+
+
+def test_a_task_can_write_what_a_scope_holds_and_no_more_d91() -> None:
+    template = compile_value({"text": "{{ items | tojson }}"})
+    items = ["x" * 1_000_000] * 30
+    text = template({"items": items}, None, TaskMeter)["text"]
+    assert len(text) == 30 * 1_000_003 + 1
+    with pytest.raises(TemplateError, match=r"TEXT_CHARS_MAX: 1,048,576"):
+        template({"items": items})
+    with pytest.raises(TemplateError, match=r"TASK_TEXT_CHARS_MAX: 67,108,864"):
+        template({"items": items * 3}, None, TaskMeter)
