@@ -9,7 +9,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from aiohttp import web
 
@@ -181,15 +181,24 @@ class Api:
         return web.json_response({"hotels": hotels})
 
 
+A = TypeVar("A", bound=Api)
+
+
 @contextmanager
 def serving() -> Iterator[Api]:
     """An API in a thread of its own, until the test is over."""
-    started: list[Api] = []
+    with serving_as(Api) as api:
+        yield api
+
+
+@contextmanager
+def serving_as(kind: type[A]) -> Iterator[A]:
+    started: list[A] = []
     ready, over = threading.Event(), asyncio.Event()
     loop = asyncio.new_event_loop()
 
     async def serve() -> None:
-        api = Api()
+        api = kind()
         application = web.Application(client_max_size=1 << 26)
         application.router.add_route("*", "/{path:.*}", api.handle)
         runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
