@@ -199,3 +199,33 @@ class TestTokens(OnOneFile):
             there = entry("oauth2_client", client_secret=service.PASSWORD, **client)
             missing = entry("oauth2_client", "missing", client_secret="a wrong one", **client)
             yield SecretSetup(providers, there, missing, change)
+
+
+class TestStoredFields(OnOneFile):
+    """Entries with a name and a kind only (D97)."""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[SecretSetup]:
+        async with self.providers() as (providers, secrets):
+
+            async def change() -> None:
+                await secrets.set("there", '{"host": "db.example", "password": "another value"}')
+
+            await secrets.set("there", '{"host": "db.example", "password": "a first value"}')
+            yield SecretSetup(providers, entry("postgres_credential"), entry("postgres_credential", "missing"), change)
+
+
+class TestStoredClient(OnOneFile):
+    """The client of a token service, stored as JSON (D97)."""
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[SecretSetup]:
+        service = TokenService()
+
+        async def change() -> None:
+            """Does nothing: the service issues another token for each request."""
+
+        async with listening(service.handle) as address, self.providers() as (providers, secrets):
+            client = {"token_url": f"{address}/token", "client_id": service.CLIENT, "client_secret": service.PASSWORD}
+            await secrets.set("there", msgspec.json.encode(client).decode())
+            yield SecretSetup(providers, entry("oauth2_client"), entry("oauth2_client", "missing"), change)

@@ -17,7 +17,7 @@ from urllib.parse import parse_qs, quote, quote_plus
 
 import pytest
 
-from tests.e2e.processes import Workspace
+from tests.e2e.processes import ROOT, Workspace
 from tests.playbooks import HEAD
 
 MANY = 30
@@ -302,6 +302,38 @@ def test_a_stored_secret_is_used_and_a_new_version_is_on_record_d84(workspace: W
     assert workspace.call("run", file).returncode == 0
     assert workspace.call("secrets", "rm", "api").returncode == 0
     assert workspace.call("run", file).returncode == 1
+
+
+def test_the_keychain_example_of_the_documents_runs_with_stored_secrets_d97(workspace: Workspace) -> None:
+    from tests.services import PASSWORD, postgres
+
+    server = postgres()
+    seed = (ROOT / "tests/fixtures/seeds/002_2.1_keychain.yaml").read_text("utf-8")
+    keychain = seed[seed.index("keychain:") :].partition("workflow:")[0]
+    text = f"""{HEAD}{keychain}
+workflow:
+- step: start
+  tool:
+  - name: ask
+    kind: postgres
+    auth: pg_k8s
+    query: "SELECT length({{{{ keychain.openai_token }}}}) AS characters"
+"""
+    file = workspace.write(text)
+    code, document = workspace.json("run", file)
+    assert (code, document["status"], document["error"]["kind"]) == (1, "error", "credential")
+    message = document["error"]["message"]
+    assert message.startswith('2 keychain entries do not resolve: keychain entry "openai_token": it has no field')
+    assert "add provider and key to the entry, or store the value: noetl secrets set openai_token" in message
+    assert message.endswith("or store a JSON object of them: noetl secrets set pg_k8s")
+
+    login = {"host": "127.0.0.1", "port": server.port, "user": "postgres", "password": PASSWORD, "database": "postgres"}
+    assert workspace.call("secrets", "set", "openai_token", input="sk-canary-0123").returncode == 0
+    assert workspace.call("secrets", "set", "pg_k8s", input=json.dumps(login)).returncode == 0
+    code, document = workspace.json("run", file)
+    assert (code, document["output"]["data"]) == (0, [{"characters": 14}])
+    events = workspace.call("events", "last", "--format", "jsonl").stdout
+    assert '"keychain":{"openai_token":"stored-1","pg_k8s":"stored-1"}' in events
 
 
 def test_neither_rows_nor_the_details_of_a_database_show_a_canary(workspace: Workspace, tmp_path: Path) -> None:

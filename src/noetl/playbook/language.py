@@ -580,7 +580,7 @@ _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
         "A value from a secret manager.",
         {
             "provider": "the secret manager: vault, aws, gcp or env",
-            "key": "key of the value in the secret manager",
+            "key": "key of the value in the secret manager; by default the name of the entry",
             "version": "version of the value; by default the latest",
         },
     ),

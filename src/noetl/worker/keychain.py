@@ -121,19 +121,21 @@ class Keychain:
         return self._masks.get(values) or self._masks.put(values, Mask(values))
 
     async def resolve_for_start(self, program: Program, start: Start) -> Start:
-        """The request with the versions of its credentials, or with the first failure (D57)."""
+        """The request with the versions of its credentials, or with all that do not resolve (D57, D97)."""
         entries = program.playbook.keychain
         if not entries or start.error is not None:
             return start
         found = await asyncio.gather(*map(self.get, entries), return_exceptions=True)
         versions: dict[str, str] = {}
+        errors: list[NoetlError] = []
         for entry, each in zip(entries, found, strict=True):
             if isinstance(each, NoetlError):
-                return replace(start, error=failure_of(each))
-            if isinstance(each, BaseException):
+                errors.append(each)
+            elif isinstance(each, BaseException):
                 raise each
-            versions[entry.name] = each.version
-        return replace(start, keychain=versions)
+            else:
+                versions[entry.name] = each.version
+        return replace(start, error=_failure_of_all(errors)) if errors else replace(start, keychain=versions)
 
 
 def _retrieve(fetching: asyncio.Future[FetchedCredential]) -> None:
@@ -147,13 +149,22 @@ def hidden(credential: Credential, fetched: FetchedCredential) -> Iterable[str]:
     for field, secret in fetched.values.items():
         if field in known and field in _OPEN:
             continue
-        if field == "user" and known and not isinstance(credential.fields.get(field), dict):
+        if field == "user" and known and isinstance(credential.fields.get(field), str | int | float):
             continue
         yield secret.reveal()
 
 
 def failure_of(error: NoetlError) -> Failure:
     return Failure(kind="credential", message=str(error), retryable=isinstance(error, Unavailable))
+
+
+def _failure_of_all(errors: list[NoetlError]) -> Failure:
+    """One failure that lists all entries which do not resolve."""
+    if len(errors) == 1:
+        return failure_of(errors[0])
+    message = f"{len(errors)} keychain entries do not resolve: {'; '.join(map(str, errors))}"
+    retryable = all(isinstance(error, Unavailable) for error in errors)
+    return Failure(kind="credential", message=message, retryable=retryable)
 
 
 def entry_named(name: JSON, keychain: Iterable[Credential]) -> Credential | None:

@@ -23,7 +23,7 @@ from noetl.ports import FetchedCredential
 from noetl.secret import Secret
 from noetl.testing import FakeClock
 from noetl.tool import Auth
-from noetl.worker.keychain import TTL_S, FrameCredentials, Keychain, call_credential
+from noetl.worker.keychain import TTL_S, FrameCredentials, Keychain, call_credential, hidden
 from tests.playbooks import HEAD, kinds
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
@@ -39,13 +39,14 @@ class Vault:
         self.expires_s: float | None = None
         self.gate: asyncio.Event | None = None
         self.error: Exception | None = None
+        self.errors: dict[str, Exception] = {}  # by entry
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         self.asked.append((credential.name, fresh))
         if self.gate is not None:
             await self.gate.wait()
-        if self.error is not None:
-            raise self.error
+        if error := self.errors.get(credential.name, self.error):
+            raise error
         number = len(self.asked)
         if credential.kind == "basic":
             values = {"user": Secret("ann"), "password": Secret(f"password-{number}")}
@@ -215,12 +216,37 @@ def test_the_versions_of_all_entries_go_on_record_with_the_request_d57() -> None
 
 def test_an_entry_that_does_not_resolve_refuses_the_request_by_its_name_d65() -> None:
     desk = Desk()
-    desk.vault.error = NotFound('keychain entry "token": the environment variable "token" is not set')
+    desk.vault.errors["token"] = NotFound('keychain entry "token": the environment variable "token" is not set')
     start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
     message = 'keychain entry "token": the environment variable "token" is not set'
     assert start.error == Failure(kind="credential", message=message)
     refused = Start(error=Failure(kind="problems", message="p"))
     assert run(desk.keychain.resolve_for_start(program("{kind: noop}"), refused)) is refused
+
+
+def test_all_entries_that_do_not_resolve_are_reported_at_once_d97() -> None:
+    desk = Desk()
+    desk.vault.errors = {"token": NotFound("no token"), "login": Unavailable("no login")}
+    start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
+    message = "2 keychain entries do not resolve: no token; no login"
+    assert start.error == Failure(kind="credential", message=message)
+    desk.vault.errors["token"] = Unavailable("no token")
+    again = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
+    assert again.error == Failure(kind="credential", message=message, retryable=True)
+
+
+@pytest.mark.parametrize(
+    ("fields", "masked"),
+    [
+        ({"user": "ann4", "password": {"env": "P"}}, {"pass-word"}),
+        ({"user": {"env": "U"}, "password": {"env": "P"}}, {"ann4", "pass-word"}),
+        ({}, {"ann4", "pass-word"}),
+    ],
+)
+def test_a_user_name_is_masked_unless_the_playbook_contains_it_d97(fields: dict[str, Any], masked: set[str]) -> None:
+    credential = Credential(name="login", kind="basic", fields=fields, at=())
+    values = {"user": Secret("ann4"), "password": Secret("pass-word")}
+    assert set(hidden(credential, FetchedCredential(values, "v1"))) == masked
 
 
 def test_a_task_is_given_what_its_templates_read_and_nothing_else() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from noetl.adapters.secrets.services import Aws, Google, OauthTokens, SecretServiceClient, Vault
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources, ValueVersions
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Unavailable
+from noetl.output import JSON
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
 from noetl.secret import Secret
@@ -18,6 +22,24 @@ from noetl.secret import Secret
 FIELDS: Final = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
     "basic": ("user", "password"),
+    "oauth2_client": ("token_url", "client_id", "client_secret", "scope"),
+}
+
+
+class _Needed(NamedTuple):
+    """The fields that an entry of a kind needs, unless its value is stored."""
+
+    first: str
+    all: str
+
+
+_NEEDED: Final = {
+    "file": _Needed("path", "path"),
+    "secret_manager": _Needed("provider", "provider and key"),
+    "bearer": _Needed("token", "token"),
+    "basic": _Needed("user", "user and password"),
+    "postgres_credential": _Needed("dsn", "dsn (or host, port, user, password, database)"),
+    "oauth2_client": _Needed("token_url", "token_url, client_id, client_secret (and scope)"),
 }
 
 
@@ -53,14 +75,9 @@ class CredentialProviders:
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         entry = f'keychain entry "{credential.name}"'
-        kind = self._kinds.get(credential.kind)
+        by_name = credential.kind in _NEEDED and not credential.fields.keys() - {"desc"}
         try:
-            if credential.kind == "oauth2_client":  # the only kind with a cache
-                fetched = await self._tokens.fetch(credential, fresh=fresh)
-            elif kind is not None:
-                fetched = await kind(credential)
-            else:
-                raise NotFound(f'there is no kind "{credential.kind}"')
+            fetched = await (self._by_name if by_name else self._by_kind)(credential, fresh)
         except NotFound as error:
             raise NotFound(f"{entry}: {error}") from error
         except (Unavailable, Damaged) as error:
@@ -69,6 +86,33 @@ class CredentialProviders:
             if len(secret.reveal().encode(errors="replace")) > SECRET_BYTES_MAX:
                 raise Unavailable(f"{entry}: it is longer than SECRET_BYTES_MAX: {SECRET_BYTES_MAX:,} bytes")
         return fetched
+
+    async def _by_kind(self, credential: Credential, fresh: bool) -> FetchedCredential:
+        if credential.kind == "oauth2_client":  # the only kind with a cache
+            return await self._tokens.fetch(credential, fresh=fresh)
+        kind = self._kinds.get(credential.kind)
+        if kind is None:
+            raise NotFound(f'there is no kind "{credential.kind}"')
+        return await kind(credential)
+
+    async def _by_name(self, credential: Credential, fresh: bool) -> FetchedCredential:
+        """An entry with only a name and a kind: the stored secret of that name, or the fields in it (D97)."""
+        name, several = credential.name, credential.kind in FIELDS
+        try:
+            secret, number = await self._secrets.get(name)
+        except NotFound as error:
+            first, every = _NEEDED[credential.kind]
+            store = "store a JSON object of them" if several else "store the value"
+            message = f'it has no field "{first}", and no secret "{name}" is stored'
+            raise NotFound(f"{message}: add {every} to the entry, or {store}: noetl secrets set {name}") from error
+        version = f"stored-{number}"
+        if not several:
+            return FetchedCredential({"": secret}, version)
+        try:
+            fetched = await self._by_kind(replace(credential, fields=_stored_fields(credential, secret)), fresh)
+        except NotFound as error:
+            raise NotFound(f'the stored secret "{name}": {error}') from error
+        return fetched if credential.kind == "oauth2_client" else fetched._replace(version=version)
 
     async def close(self) -> None:
         await self._client.close()
@@ -121,3 +165,19 @@ def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
         case "postgres_credential":
             return None if "dsn" in values or "host" in values else "dsn"
     return None
+
+
+def _stored_fields(credential: Credential, secret: Secret) -> dict[str, JSON]:
+    """The fields of a stored secret. A connection URL is accepted for PostgreSQL. Raises NotFound."""
+    text = secret.reveal().strip()
+    if credential.kind == "postgres_credential" and text.startswith(("postgres://", "postgresql://")):
+        return {"dsn": text}
+    names = FIELDS[credential.kind]
+    try:
+        fields = msgspec.json.decode(text, type=dict[str, str | int])
+    except (ValueError, RecursionError):
+        fields = {}
+    if not fields or not fields.keys() <= set(names):
+        # An unknown name is not shown, because it may be a value.
+        raise NotFound(f"it must be a JSON object of text and whole numbers, with fields of: {', '.join(names)}")
+    return dict(fields)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noetl.session.protocol import Session
 
 VALUE_BYTES_MAX: Final = 1 << 20  # that are read; less may be stored
-HELP = """Store encrypted secrets for keychain entries of kind `stored`.
+HELP = """Store encrypted secrets for keychain entries: of kind `stored`, or with only a name and a kind.
 
 \b
 Examples:

@@ -125,3 +125,95 @@ def test_a_row_that_was_changed_behind_our_back_is_told(tmp_path: Path) -> None:
             await work(setup)
 
     asyncio.run(go())
+
+
+LOGIN = '{"host": "db", "port": 5432, "user": "ann", "password": "hunter22"}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "stored", "found"),
+    [
+        ("secret_manager", "plain text", {"": "plain text"}),
+        ("bearer", '{"a": 1}', {"": '{"a": 1}'}),
+        ("file", "content of a file", {"": "content of a file"}),
+        ("basic", '{"user": "ann", "password": "hunter22"}', {"user": "ann", "password": "hunter22"}),
+        ("postgres_credential", LOGIN, {"host": "db", "port": "5432", "user": "ann", "password": "hunter22"}),
+        ("postgres_credential", '{"dsn": "postgresql://db/x"}', {"dsn": "postgresql://db/x"}),
+        ("postgres_credential", "postgresql://ann:hunter22@db/x\n", {"dsn": "postgresql://ann:hunter22@db/x"}),
+    ],
+)
+def test_an_entry_with_name_and_kind_only_is_the_stored_secret_of_that_name_d97(
+    kind: str, stored: str, found: dict[str, str], tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with opened(tmp_path) as setup:
+            await setup.secrets.set("api", stored)
+            assert await setup.values(entry(kind)) == found
+            assert await setup.values(entry(kind, desc="words for readers")) == found
+            assert (await setup.providers.fetch(entry(kind))).version == "stored-1"
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("secret_manager", "add provider and key to the entry, or store the value"),
+        ("bearer", "add token to the entry, or store the value"),
+        ("file", "add path to the entry, or store the value"),
+        ("basic", "add user and password to the entry, or store a JSON object of them"),
+        (
+            "postgres_credential",
+            "add dsn (or host, port, user, password, database) to the entry, or store a JSON object of them",
+        ),
+        (
+            "oauth2_client",
+            "add token_url, client_id, client_secret (and scope) to the entry, or store a JSON object of them",
+        ),
+    ],
+)
+def test_without_a_stored_secret_both_ways_to_provide_it_are_named_d97(kind: str, words: str, tmp_path: Path) -> None:
+    async def work() -> str:
+        async with opened(tmp_path) as setup:
+            return await setup.told(entry(kind))
+
+    told = asyncio.run(work())
+    assert told.startswith('NotFound: keychain entry "api": it has no field "')
+    assert told.endswith(f', and no secret "api" is stored: {words}: noetl secrets set api')
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "hunter22",
+        '["hunter22"]',
+        "{   }",
+        '{"hunter22": "x"}',
+        '{"user": {"env": "hunter22"}, "password": "x"}',
+        '{"user": null}',
+        '{"user": true, "password": "hunter22"}',
+    ],
+)
+def test_a_stored_secret_without_the_fields_of_the_kind_is_refused_without_its_content_d97(
+    stored: str, tmp_path: Path
+) -> None:
+    async def work() -> None:
+        async with opened(tmp_path, {"hunter22": "of the environment"}) as setup:
+            await setup.secrets.set("api", stored)
+            assert await setup.told(entry("basic")) == (
+                'NotFound: keychain entry "api": the stored secret "api": it must be a JSON object of text and '
+                "whole numbers, with fields of: user, password"
+            )
+
+    asyncio.run(work())
+
+
+def test_a_stored_secret_with_some_of_the_fields_says_what_is_missing_d97(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with opened(tmp_path) as setup:
+            await setup.secrets.set("api", '{"user": "ann"}')
+            prefix = 'NotFound: keychain entry "api": the stored secret "api": it has no field'
+            assert await setup.told(entry("basic")) == f'{prefix} "password"'
+            assert await setup.told(entry("postgres_credential")) == f'{prefix} "dsn"'
+
+    asyncio.run(work())
