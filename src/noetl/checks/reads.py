@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from noetl.checks.pipelines import runs_before
 from noetl.errors import Severity
 from noetl.net.graph import reachable
+from noetl.net.origins import SUFFIX, RefOrigins
 from noetl.net.program import Program, TemplateUse
 from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS, all_writes, task_writes
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
@@ -380,40 +382,43 @@ _NEVER_A_REF = frozenset({"status", "error", "meta"})
 
 def check_references(program: Program, report: ProblemReport) -> None:
     by_path = {use.path: use for use in program.templates}
-    for name, value, at in _targets(program):
-        _check_target(name, value, at, by_path.get(at), report)
+    origins = RefOrigins(program.playbook)
+    for target in _targets(program):
+        _check_target(target, by_path.get(target.at), origins, report)
     for use in program.templates:
-        _check_reads(use, report)
+        _check_reads(use, origins, report)
 
 
-def _targets(program: Program) -> Iterator[tuple[str, JSON, Path]]:
+class _Target(NamedTuple):
+    name: str
+    value: JSON
+    at: Path
+
+
+def _targets(program: Program) -> Iterator[_Target]:
     """Everything that is written under a name that the author chose: `set` targets and `input` keys."""
     for writes, at in all_writes(program.playbook):
         for target, value in writes.items():
-            yield target, value, (*at, target)
+            yield _Target(target, value, (*at, target))
     for owner in program.playbook.pipelines:
         for key, value in owner.input.items():
-            yield key, value, (*owner.at, "input", key)
+            yield _Target(key, value, (*owner.at, "input", key))
         for task in owner.tasks:
             for key, value in task.input.items():
                 if key != "ref":
-                    yield key, value, (*task.at, "input", key)
+                    yield _Target(key, value, (*task.at, "input", key))
 
 
-def _check_target(name: str, value: JSON, at: Path, use: TemplateUse | None, report: ProblemReport) -> None:
+def _check_target(target: _Target, use: TemplateUse | None, origins: RefOrigins, report: ProblemReport) -> None:
+    name, value, at = target
     template = use.template if use else None
-    if name.endswith("_ref"):
+    if name.endswith(SUFFIX):
         if _never_a_ref(value, template):
             message = f'"{name}" takes a reference, but the value is not one'
             report.add("ref-expected", at, message, fix='"{{ output.ref }}"')
-    elif template and template.sole_path and is_ref(template.sole_path):
+    elif use and use.template.sole_path and origins.is_named(use.template.sole_path, use.owner):
         message = f'"{name}" gets a reference, so its name must end in _ref'
         report.add("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
-
-
-def is_ref(path: Path) -> bool:
-    last = path[-1]
-    return path == ("output", "ref") or (isinstance(last, str) and last.endswith("_ref"))
 
 
 def _never_a_ref(value: JSON, template: Template | None) -> bool:
@@ -428,13 +433,13 @@ def _never_a_ref(value: JSON, template: Template | None) -> bool:
     return path == ("output", "data") or (len(path) > 1 and path[1] in _NEVER_A_REF)
 
 
-def _check_reads(use: TemplateUse, report: ProblemReport) -> None:
+def _check_reads(use: TemplateUse, origins: RefOrigins, report: ProblemReport) -> None:
     for read in use.template.reads:
         for place in range(1, len(read.path) - 1):
             part = read.path[place]
             if not (isinstance(part, str) and part.endswith("ref")):
                 continue
-            through = part.endswith("_ref") or read.path[: place + 1] == ("output", "ref")
+            through = origins.is_named(read.path[: place + 1], use.owner)
             if through and read.path[place + 1] not in REF_FIELDS:
                 ref, whole = (".".join(map(str, each)) for each in (read.path[: place + 1], read.path))
                 message = f'"{whole}" reads through the reference "{ref}"; fetch it with a task of kind resolve'

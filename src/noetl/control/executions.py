@@ -38,6 +38,7 @@ from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import Command, Decide, Report, Start
 from noetl.engine.delegation import decision_work, is_matter
+from noetl.engine.facts import Requested
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
 from noetl.engine.settle import delegated
@@ -354,6 +355,14 @@ class Control:
         """The outputs of the iterations of a loop, from the log: any process may read it (D30)."""
         log = [fact for row in await self.store.read(execution_id) for fact in row.facts]
         return [output for _, output in iteration_outputs(log, run, only)]
+
+    async def parent(self, execution_id: str) -> str | None:
+        """From the first fact of the log: any process may read it (D99)."""
+        for row in await self.store.read(execution_id, up_to=1):
+            for fact in row.facts:
+                if isinstance(fact, Requested):
+                    return None if fact.parent is None else fact.parent.partition("/")[0]
+        raise NotFound(f"no execution {execution_id}")
 
     # Loading
 

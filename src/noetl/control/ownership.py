@@ -143,3 +143,6 @@ class OwnerLink:
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         return await self._local().iterations(execution_id, run, only)
+
+    async def parent(self, execution_id: str) -> str | None:
+        return await self._local().parent(execution_id)

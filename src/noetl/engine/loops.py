@@ -15,7 +15,7 @@ from noetl.engine.admission import over_limit
 from noetl.engine.apply import apply, ok
 from noetl.engine.facts import Fact
 from noetl.engine.loop_state import folded
-from noetl.engine.scopes import base_scope, ctx_misfit, is_ref, misfit, moment, patched
+from noetl.engine.scopes import base_scope, ctx_misfit, is_ref, misfit, moment, owner_of, patched
 from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.engine.stored import (
     ITEMS_LIMIT,
@@ -168,7 +168,8 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         reduce={".".join(path): name for path, name in loop.reduce.items()},
     )
     most = program.limits.get(ITEMS_LIMIT)
-    ref = items if is_ref(items) else ref_of(items)
+    is_origin = is_ref(items) and (loop.origin or owner_of(items) is not None)
+    ref = items if is_origin else ref_of(items)
     if ref is not None:
         if most is None:
             return _no_loop(run, "loop", "a loop over a Ref needs a result store, and there is none")
@@ -257,7 +258,7 @@ def loop_done(program: Program, state: State, run: Run) -> Fact:
 def _misfit(program: Program, state: State, values: dict[str, JSON]) -> Failure | None:
     """Folded values obey the rules of all writes (D54, D55)."""
     for path, value in values.items():
-        if failure := misfit(f"ctx.{path}", value):
+        if failure := misfit(f"ctx.{path}", value, state.execution_id, origin=True):
             return failure
     return ctx_misfit(patched(state.ctx, values)) if values and not program.has_values else None
 

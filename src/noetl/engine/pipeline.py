@@ -214,7 +214,7 @@ def _write(turn: _Turn, writes: tuple[Write, ...], written: _Written) -> None:
     values = [turn.value(write.value, write.target) for write in writes]
     for write, value in zip(writes, values, strict=True):
         target, root = write.target, write.scope
-        failure = misfit(target, value)
+        failure = misfit(target, value, turn.work.place.execution_id, origin=write.origin)
         if failure is not None:
             raise turn.broken(failure.kind, failure.message, "set")
         written.values.pop(target, None)  # The order is that of the last writes.

@@ -161,7 +161,7 @@ class _Router:
         """Evaluate all right sides, then write (D28); later evaluations see the writes."""
         values = [(write, self._value(write.value, f"{write.target} in {where}")) for write in writes]
         for write, value in values:
-            if failure := misfit(write.target, value):
+            if failure := misfit(write.target, value, self.scope["execution_id"], origin=write.origin):
                 raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
             self._weigh(write.target, value, where)
             if self.marked and passes_mark(self.scope, (write.scope, *write.path)):

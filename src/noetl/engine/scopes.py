@@ -125,12 +125,19 @@ _REF_FIELDS = frozenset(REF_FIELDS)
 _encoded = msgspec.json.Encoder().encode
 
 
-def misfit(target: str, value: JSON) -> Failure | None:
-    """Why the value cannot have the name of the target ("ctx.rows_ref"); None: it can."""
+def misfit(target: str, value: JSON, execution_id: str = "", *, origin: bool = False) -> Failure | None:
+    """Why the value cannot have the name of the target ("ctx.rows_ref"); None: it can.
+
+    A Ref is one by its origin, or it names a result of a store of ours: the reader of such a Ref checks whose
+    result it is. All other mappings are data (D99).
+    """
     if target.endswith("_ref"):
-        if not is_ref(value):
+        if value is not None and not is_ref(value):
             return Failure(kind="reference", message=f'"{target}" takes a Ref, by its name')
-    elif type(value) is dict and is_ref(value):
+        if value is not None and not origin and owner_of(value) is None:
+            message = f'"{target}" takes a Ref, and this is data that looks like one: assign output.ref'
+            return Failure(kind="reference", message=message)
+    elif type(value) is dict and is_ref(value) and owner_of(value) == execution_id:
         return Failure(kind="reference", message=f'a Ref needs a name that ends in _ref, not "{target}"')
     return None
 
@@ -148,3 +155,14 @@ def is_ref(value: JSON) -> bool:
         return False
     kind = value.get("type")
     return type(kind) is str and kind in REF_TYPES
+
+
+def owner_of(ref: dict[str, JSON]) -> str | None:
+    """The execution whose stored result or loop this is; None: it is in a system that is not ours (D98)."""
+    where = ref["locator"]
+    if type(where) is not dict or "system" in where:
+        return None
+    execution_id, key = where.get("execution_id"), where.get("key")
+    if type(execution_id) is str:
+        return execution_id
+    return key.partition("/")[0] if type(key) is str else None

@@ -25,6 +25,7 @@ from noetl.link.messages import (
     IterationsRequest,
     LinkRequest,
     LinkStartRequest,
+    ParentRequest,
     PartialBody,
     PlaybookRequest,
     Programs,
@@ -152,6 +153,9 @@ class LinkClient:
         bounds = None if only is None else (only.start, only.stop, only.step)
         request = IterationsRequest(execution_id, run, bounds)
         return await self._requests.any("iterations", request, DECODERS.outputs, ITERATIONS_TIMEOUT_S)
+
+    async def parent(self, execution_id: str) -> str | None:
+        return await self._requests.any("parent", ParentRequest(execution_id), DECODERS.parent)
 
 
 class LinkPlaybooks:

@@ -80,6 +80,10 @@ class IterationsRequest(Struct, frozen=True, omit_defaults=True):
     only: tuple[int, int, int] | None = None  # start, stop, step
 
 
+class ParentRequest(Struct, frozen=True):
+    execution_id: str
+
+
 class PlaybookRequest(Struct, frozen=True):
     digest: str
 
@@ -104,6 +108,7 @@ LinkRequest = (
     | LinkStartRequest
     | CommandRequest
     | IterationsRequest
+    | ParentRequest
     | PlaybookRequest
     | CredentialRequest
 )
@@ -115,6 +120,7 @@ _NAMES: Final[dict[type, str]] = {
     LinkStartRequest: "started",
     CommandRequest: "commanded",
     IterationsRequest: "iterations",
+    ParentRequest: "parent",
     PlaybookRequest: "textof",
     CredentialRequest: "secretof",
 }
@@ -324,6 +330,7 @@ class ReplyDecoders(NamedTuple):
     answer: Callable[[Raw], ReportReply] = msgspec.json.Decoder(ReportReply).decode
     stops: Callable[[Raw], list[tuple[str, str]]] = msgspec.json.Decoder(list[tuple[str, str]]).decode
     outputs: Callable[[Raw], list[Output | None]] = msgspec.json.Decoder(list[Output | None]).decode
+    parent: Callable[[Raw], str | None] = msgspec.json.Decoder(str | None).decode
     nothing: Callable[[Raw], None] = msgspec.json.Decoder(None).decode
     playbook: Callable[[Raw], PlaybookReply] = msgspec.json.Decoder(PlaybookReply).decode
     secret: Callable[[Raw], EncryptedReply] = msgspec.json.Decoder(EncryptedReply).decode

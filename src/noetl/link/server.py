@@ -20,6 +20,7 @@ from noetl.link.messages import (
     IterationsRequest,
     LinkRequest,
     LinkStartRequest,
+    ParentRequest,
     PartialBodies,
     PlaybookReply,
     PlaybookRequest,
@@ -144,6 +145,8 @@ class LinkServer:
                 return None
             case IterationsRequest(execution_id, run, only):
                 return await owner.iterations(execution_id, run, None if only is None else _range(only))
+            case ParentRequest(execution_id):
+                return await owner.parent(execution_id)
             case PlaybookRequest(digest):
                 return PlaybookReply(*await self._playbooks.get(digest))
             case CredentialRequest():
@@ -166,7 +169,7 @@ def _check_subject(request: LinkRequest, partition: int | None) -> None:
     Only the owner may answer for an execution: a reply of another server could be wrong.
     """
     match request:
-        case IterationsRequest() | PlaybookRequest():
+        case IterationsRequest() | ParentRequest() | PlaybookRequest():
             fits = partition is None
         case BeatRequest(holds=holds):
             fits = all(partition_of(each[0], PARTITIONS) == partition for each in holds)

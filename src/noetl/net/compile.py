@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from noetl.defaults import POOL
 from noetl.net.graph import descendants
+from noetl.net.origins import SUFFIX, RefOrigins
 from noetl.net.program import (
     ANYWHERE,
     BODY,
@@ -74,6 +75,7 @@ class _Compiler:
         self.report = report
         self.templates: list[TemplateUse] = []
         self.blocks: dict[str, CompiledPipeline] = {}
+        self.origins = RefOrigins(playbook)
         self.fields: dict[str, _Fields] = {}
         self.specs: dict[str, dict[str, JSON]] = {}
         self.policy = {key: playbook.executor.policy.get(key) or {} for key in ("lifecycle", "failure")}
@@ -175,6 +177,7 @@ class _Compiler:
             parallel=loop.mode == "parallel",
             width=width,
             reduce={tuple(target.split(".")[1:]): name for target, name in loop.reduce.items()},
+            origin=self.origins.gives_ref(loop.items, owner),
         )
 
     def _tasks(self, owner: Pipeline) -> tuple[CompiledTask, ...]:
@@ -345,7 +348,8 @@ class _Compiler:
         for target, value in writes.items():
             scope, *inside = target.split(".")
             compiled = self._value(value, place, (*path, target), owner, task)
-            made.append(Write(target, scope, tuple(inside), compiled))
+            origin = target.endswith(SUFFIX) and self.origins.gives_ref(value, owner, task)
+            made.append(Write(target, scope, tuple(inside), compiled, origin))
         return tuple(made)
 
     def _value(

@@ -41,6 +41,7 @@ class Write(Struct, frozen=True, eq=False, gc=False):
     scope: str
     path: tuple[str, ...]
     value: Value
+    origin: bool = False  # the value is a Ref by its origin (D99); only known for names that end in `_ref`
 
 
 class CompiledRule(Struct, frozen=True, eq=False, gc=False):
@@ -88,6 +89,7 @@ class CompiledLoop(Struct, frozen=True, eq=False, gc=False):
     parallel: bool
     width: Value | None  # None: model.DEFAULT_MAX_IN_FLIGHT when parallel, else 1
     reduce: Mapping[tuple[str, ...], str]
+    origin: bool = False  # the items are a Ref by their origin (D99)
 
 
 class ProjectedValue(Struct, frozen=True, eq=False, gc=False):

@@ -138,6 +138,10 @@ class Link(Protocol):
         """The outputs of a loop's iterations by index; None for a failed one (D30). `only`: these indexes."""
         ...
 
+    async def parent(self, execution_id: str) -> str | None:
+        """The execution whose task started this one; None: a request started it (D58)."""
+        ...
+
 
 class WorkerInfo(NamedTuple):
     """A worker as it announces itself every few seconds."""

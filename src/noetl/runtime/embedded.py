@@ -42,7 +42,7 @@ from noetl.runtime.settings import Settings
 from noetl.tool import Tools
 from noetl.worker.calls import Toolbox
 from noetl.worker.keychain import Keychain
-from noetl.worker.refs import Refs
+from noetl.worker.refs import Lineage, Refs
 from noetl.worker.result_stores import NamedStore, ResultStores, StoreSelector
 from noetl.worker.worker import LogLineHook, Worker, WorkerPorts
 
@@ -236,7 +236,7 @@ class EmbeddedRuntime:
                 on_start=(keychain.resolve_for_start,),
             ),
         )
-        self.toolbox = Toolbox(tools, Refs(results, self.control), keychain)
+        self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
         ports = WorkerPorts(self.control, queue, results, keychain)
         self.worker = Worker(EMBEDDED_WORKER, ports, self.toolbox, clock, on_log_line=self.listeners)
         self._slots = slots

@@ -34,7 +34,7 @@ from noetl.tool import AddressPolicy, Tools
 from noetl.worker.calls import Toolbox
 from noetl.worker.frame_driver import CURRENT_FRAME, LogLine
 from noetl.worker.keychain import Keychain
-from noetl.worker.refs import Refs
+from noetl.worker.refs import Lineage, Refs
 from noetl.worker.worker import Worker, WorkerPorts
 
 ANNOUNCE_S = 5.0  # between two announcements of a worker to the registry
@@ -88,7 +88,7 @@ class WorkerRuntime:
         key = LinkKey.parsed(options.link_key) if options.link_key else None
         secrets = LinkSecrets(self.connection, key, self.name, CURRENT_FRAME.get, clock)
         keychain = Keychain(HiddenSecrets(secrets, redaction), clock)
-        self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain)
+        self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain, Lineage(self.link))
         ports = WorkerPorts(self.link, MeasuredQueue(self.queue, metrics, clock), self.results, keychain)
         hooks = (self._publish_line,)
         self.worker = Worker(self.name, wrap(ports), self.toolbox, clock, on_log_line=hooks)

@@ -232,6 +232,9 @@ class MeasuredLink:
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         return await self._timed("iterations", self._link.iterations(execution_id, run, only))
 
+    async def parent(self, execution_id: str) -> str | None:
+        return await self._timed("parent", self._link.parent(execution_id))
+
     async def _timed(self, operation: str, work: Awaitable[T]) -> T:
         begun = self._monotonic()
         try:

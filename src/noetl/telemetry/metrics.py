@@ -202,7 +202,7 @@ class LinkMeters:
     def __init__(self, registry: MeterRegistry) -> None:
         self.call_s = registry.histogram(
             "noetl_link_seconds",
-            "duration of the requests `begin`, `report`, `beat`, `start`, `command` and `iterations`,"
+            "duration of the requests `begin`, `report`, `beat`, `start`, `command`, `iterations` and `parent`,"
             " including the commit",
             "operation",
         )

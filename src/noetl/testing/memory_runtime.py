@@ -37,6 +37,7 @@ from noetl.views.log import folded
 from noetl.worker.calls import CallContext, Toolbox, ToolRun
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
+from noetl.worker.refs import Lineage
 from noetl.worker.worker import Worker, WorkerPorts
 
 
@@ -143,7 +144,7 @@ class MemoryRuntime:
         hooks = parts.hooks._replace(on_commit=(*parts.hooks.on_commit, self._record))
         self.control = Control(ports, self.programs, self.owners, clock, settings, hooks=hooks)
         self.link = parts.link(self.control) if parts.link else self.control
-        self.toolbox = Toolbox(_tools(classes), self.results, parts.keychain)
+        self.toolbox = Toolbox(_tools(classes), self.results, parts.keychain, Lineage(self.link))
         self._call_tool = parts.call or self._call
         self.worker = Worker(
             "worker",

@@ -14,6 +14,7 @@ from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
 from noetl.ports import ResultStore
 from noetl.tool import Call, Tool, Tools
 from noetl.worker.keychain import Keychain, call_credential, failure_of
+from noetl.worker.refs import ExecutionResults, Lineage
 from noetl.worker.result_stores import ResultPolicy
 
 
@@ -40,10 +41,13 @@ _KINDS = re.compile(rf"`((?:{'|'.join(_TYPES)})(?: \| (?:{'|'.join(_TYPES)}))*)`
 class Toolbox:
     """The tools of one worker: created on first use, closed with the worker."""
 
-    def __init__(self, tools: Tools, results: ResultStore, keychain: Keychain | None = None) -> None:
+    def __init__(
+        self, tools: Tools, results: ResultStore, keychain: Keychain | None = None, lineage: Lineage | None = None
+    ) -> None:
         self._tools = tools
         self._results = results
         self._keychain = keychain
+        self._lineage = lineage
         self._created: dict[str, Tool | None] = {}
 
     async def __call__(self, called: RunTask, context: CallContext) -> Output:
@@ -62,14 +66,15 @@ class Toolbox:
             return failed("input", describe_mismatch(task.name, error))
         except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
+        execution_id = called.scope["execution_id"]
         call = Call(
             key=called.key,
             attempt=called.attempt,
-            execution_id=called.scope["execution_id"],
+            execution_id=execution_id,
             arguments=called.input if tool.free_input else {},
             prev=called.scope["_prev"],
             spec=task.spec,
-            results=results,
+            results=ExecutionResults(results, self._lineage, execution_id, called.scope["workload"]),
             folder=called.folder,
             say=context.say,
             progress=context.progress,

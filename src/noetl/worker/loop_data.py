@@ -14,6 +14,7 @@ from noetl.engine.stored import stored_bytes
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.paging import items_in, put_pages
+from noetl.worker.refs import ExecutionResults
 from noetl.worker.retry import Stopped, retry
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ async def _send(driver: FrameDriver, command: StartLoop | EndLoop) -> None:
 async def _start(driver: FrameDriver, ref: dict[str, JSON]) -> StartLoop:
     run = driver.work.frame.id
     try:
-        items = items_in(await driver.worker.refs.get(ref), _content_type(ref))
+        worker, place = driver.worker, driver.work.place
+        results = ExecutionResults(worker.refs, worker.lineage, driver.execution_id, place.workload)
+        items = items_in(await results.get(ref), _content_type(ref))
     except Unavailable:
         raise
     except (NoetlError, ValueError, msgspec.DecodeError) as error:

@@ -1,4 +1,7 @@
-"""Resolves Refs: data in a result store, or the results of a loop, which are in the log."""
+"""Resolves Refs: data in a result store, or the results of a loop, which are in the log.
+
+`ExecutionResults` is what the tools of one execution get: it refuses the results of other executions.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,19 @@ from collections.abc import AsyncIterator, Mapping
 
 from msgspec.json import decode, encode
 
+from noetl.cache import BoundedCache
+from noetl.engine.scopes import is_ref, owner_of
+from noetl.engine.stored import STORED
 from noetl.errors import NotFound, Rejected
+from noetl.net.origins import SUFFIX
 from noetl.output import JSON, Output
-from noetl.paging import is_json
+from noetl.paging import SliceableStore, is_json
 from noetl.ports import Link, ResultStore
 from noetl.worker.result_stores import StoreSelector
 
 SLICE_MAX = 1_000_000
+PARENTS_MAX = 4_096  # cached by a worker
+DEPTH_MAX = 64  # more than children can be nested
 
 
 class Refs:
@@ -80,3 +89,94 @@ def _is_loop(ref: dict[str, JSON]) -> bool:
     if not isinstance(where, dict) or not {"execution_id", "run"} <= where.keys():
         raise NotFound(f"no result {str(where)[:140]}")
     return True
+
+
+class Lineage:
+    """Which executions were started by which. A worker asks once for each execution: the answer never changes."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._parents: BoundedCache[str, str] = BoundedCache(PARENTS_MAX)  # "": a request started it
+
+    async def descends(self, execution_id: str, ancestor: str) -> bool:
+        """Whether a task of `ancestor` started the execution, directly or not. Raises Unavailable."""
+        for _ in range(DEPTH_MAX):
+            execution_id = await self._parent(execution_id)
+            if execution_id == ancestor:
+                return True
+            if not execution_id:
+                return False
+        return False
+
+    async def _parent(self, execution_id: str) -> str:
+        known = self._parents.get(execution_id)
+        if known is None:
+            try:
+                known = await self._link.parent(execution_id) or ""
+            except NotFound:
+                return ""
+            self._parents.put(execution_id, known)
+        return known
+
+
+class ExecutionResults:
+    """The result store as the tools of one execution see it.
+
+    A Ref may come from data, so it may name any result. It is resolved if it names a result of this execution
+    or of one that it called, or if the request of this execution contains it under a name that ends in `_ref`
+    (D99).
+    """
+
+    def __init__(
+        self, results: ResultStore, lineage: Lineage | None, execution_id: str, workload: Mapping[str, JSON]
+    ) -> None:
+        """`lineage` None: only results of this execution, and of its request."""
+        self._results = results
+        self._lineage = lineage
+        self._execution_id = execution_id
+        self._workload = workload
+
+    async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
+        return await self._results.put(execution_id, body, content_type)
+
+    async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
+        return await self._results.write(execution_id, chunks, content_type)
+
+    async def get(self, ref: dict[str, JSON]) -> bytes:
+        await self._check(ref)
+        return await self._results.get(ref)
+
+    async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
+        await self._check(ref)
+        async for chunk in self._results.read(ref):
+            yield chunk
+
+    async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:
+        if not isinstance(self._results, SliceableStore):
+            return None
+        await self._check(ref)
+        return await self._results.part(ref, first, last)
+
+    async def _check(self, ref: dict[str, JSON]) -> None:
+        """Raises Rejected for a result of another execution, NotFound for a Ref that names no result."""
+        owner = owner_of(ref) if is_ref(ref) else None
+        if owner is None:
+            raise NotFound("no result: the Ref names no execution")
+        if owner == self._execution_id or _contains(self._workload, ref):
+            return
+        if self._lineage is not None and await self._lineage.descends(owner, self._execution_id):
+            return
+        message = f"the Ref names a result of execution {owner[:64]}, which this execution did not start"
+        raise Rejected("foreign-ref", f"{message}: pass such a Ref in `workload`, under a name that ends in _ref")
+
+
+def _contains(value: JSON, ref: dict[str, JSON], *, named: bool = False) -> bool:
+    """Whether the Ref is in the value, under a name that ends in `_ref`."""
+    if isinstance(value, dict):
+        if named and is_ref(value) and value["locator"] == ref["locator"]:
+            return True
+        # A caller may pass on a stored value: only control writes the key of its mark (D91).
+        return any(
+            _contains(each, ref, named=str(key).endswith(SUFFIX) or key == STORED) for key, each in value.items()
+        )
+    return isinstance(value, list) and any(_contains(each, ref, named=named) for each in value)

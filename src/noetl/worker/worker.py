@@ -17,7 +17,7 @@ from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
 from noetl.worker.frame_driver import FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
-from noetl.worker.refs import Refs
+from noetl.worker.refs import Lineage, Refs
 from noetl.worker.retry import RETRY_S
 from noetl.worker.stored_values import CACHED_BYTES
 
@@ -44,6 +44,7 @@ class Worker:
         self.name = name
         self.link, self.queue, self.results, self.keychain = ports
         self.refs = Refs(self.results, self.link)
+        self.lineage = Lineage(self.link)
         self.pages = PageReader(self.results)
         self.values: BoundedCache[str, tuple[int, JSON]] = BoundedCache(CACHED_BYTES, lambda entry: entry[0])
         self.tool = tool

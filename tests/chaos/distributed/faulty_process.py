@@ -127,6 +127,9 @@ class FaultyLink:
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         return await self._link.iterations(execution_id, run, only)
 
+    async def parent(self, execution_id: str) -> str | None:
+        return await self._link.parent(execution_id)
+
 
 def clock_of(name: str) -> Clock:
     """With CHAOS_CLOCKS, a clock that is wrong by up to five minutes."""

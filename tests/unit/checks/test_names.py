@@ -333,10 +333,16 @@ def test_now_is_refused_in_admission_d17() -> None:
         ("ctx.id", "{{ input.rows_ref.id }}", "ref-read-through"),
         ("ctx.id", "{{ output.ref.rows }}", "ref-read-through"),
         ("ctx.size", "{{ input.rows_ref.meta.bytes }}", None),
+        ("ctx.rows", "{{ workload.rows_ref }}", "ref-unexpected"),
+        ("ctx.id", "{{ workload.rows_ref.id }}", "ref-read-through"),
+        # Names inside data are no names of the author (D99).
+        ("ctx.next", "{{ output.data.next_ref }}", None),
+        ("ctx.id", "{{ output.data.next_ref.id }}", None),
+        ("ctx.rows_ref", "{{ output.data.next_ref }}", None),
     ],
 )
 def test_references_go_by_names_that_end_in_ref_d54(target: str, value: str, told_code: str | None) -> None:
-    body = f"workload: {{rows: 1}}\nworkflow:\n- step: start\n  input: {{rows_ref: null}}\n  tool: {{kind: noop}}\n  set: {{{target}: '{value}'}}\n"
+    body = f"workload: {{rows: 1, rows_ref: null}}\nworkflow:\n- step: start\n  input: {{rows_ref: null}}\n  tool: {{kind: noop}}\n  set: {{{target}: '{value}'}}\n"
     assert codes(body) == ([told_code] if told_code else [])
 
 

@@ -61,6 +61,12 @@ def test_a_step_set_of_a_large_value_belongs_in_the_result_store_d91() -> None:
 
 def test_a_ref_goes_to_names_that_say_so_d54() -> None:
     body = BODY.replace("output.data.rows[0].n", "output.data")
-    made = routed(body, Output(data={"type": "blob", "locator": "x"}))
+    made = routed(body, Output(data={"type": "blob", "locator": {"key": "e/1"}}))
     assert made.error is not None
     assert made.error.kind == "reference"
+
+
+def test_data_that_looks_like_a_ref_of_another_execution_is_data_d99() -> None:
+    body = BODY.replace("output.data.rows[0].n", "output.data")
+    data = {"type": "blob", "locator": {"key": "other/1"}}
+    assert routed(body, Output(data=data)).set == {"ctx.n": data}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from noetl.engine.scopes import CTX_BYTES_MAX, ctx_misfit, is_ref, misfit
+from noetl.engine.scopes import CTX_BYTES_MAX, ctx_misfit, is_ref, misfit, owner_of
 from noetl.engine.stored import INLINE_BYTES_MAX, stored_bytes
 from noetl.output import JSON, Failure
 
@@ -41,9 +41,38 @@ def test_all_of_ctx_has_a_limit_too_d55() -> None:
 def test_names_that_end_in_ref_take_a_ref_and_no_others_do_d54() -> None:
     assert misfit("ctx.rows_ref", REF) is None
     assert misfit("ctx.rows_ref", [1]) == Failure(kind="reference", message='"ctx.rows_ref" takes a Ref, by its name')
-    assert misfit("step.rows", REF) == Failure(
+    assert misfit("ctx.rows_ref", None) is None
+    assert misfit("step.rows", REF, "e") == Failure(
         kind="reference", message='a Ref needs a name that ends in _ref, not "step.rows"'
     )
+
+
+TABLE: dict[str, JSON] = {"type": "relational", "locator": {"system": "postgres", "table": "t"}}
+
+
+def test_a_mapping_that_only_looks_like_a_ref_is_data_d99() -> None:
+    assert misfit("step.rows", REF, "other") is None
+    assert misfit("step.rows", TABLE, "e") is None
+    assert misfit("ctx.rows_ref", TABLE, "e", origin=True) is None
+    message = '"ctx.rows_ref" takes a Ref, and this is data that looks like one: assign output.ref'
+    assert misfit("ctx.rows_ref", TABLE, "e") == Failure(kind="reference", message=message)
+
+
+@pytest.mark.parametrize(
+    ("locator", "owner"),
+    [
+        ({"key": "e/1"}, "e"),
+        ({"store": "s3", "bucket": "b", "key": "e/1"}, "e"),
+        ({"execution_id": "e", "run": "start#1"}, "e"),
+        ({"system": "s3", "bucket": "b", "key": "e/1"}, None),
+        ({"system": "postgres", "execution_id": "e", "run": "start#1"}, None),
+        ({"execution_id": 1, "key": ["e/1"]}, None),
+        ({}, None),
+        ("e/1", None),
+    ],
+)
+def test_a_ref_names_the_execution_that_stored_it_d99(locator: JSON, owner: str | None) -> None:
+    assert owner_of({"type": "blob", "locator": locator}) == owner
 
 
 @pytest.mark.parametrize(

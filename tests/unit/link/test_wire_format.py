@@ -16,6 +16,7 @@ from noetl.link.messages import (
     IterationsRequest,
     LinkRequest,
     LinkStartRequest,
+    ParentRequest,
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
@@ -58,6 +59,7 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
         IterationsRequest("e", "a#1", (0, 3, 1)),
         b'{"v":1,"ask":"iterations","body":{"execution_id":"e","run":"a#1","only":[0,3,1]}}',
     ),
+    (ParentRequest("e"), b'{"v":1,"ask":"parent","body":{"execution_id":"e"}}'),
     (PlaybookRequest("d"), b'{"v":1,"ask":"textof","body":{"digest":"d"}}'),
     (
         CREDENTIAL,

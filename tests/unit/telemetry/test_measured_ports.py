@@ -139,6 +139,9 @@ class OwnLink:
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         return [Output(data=[execution_id, run, only])]
 
+    async def parent(self, execution_id: str) -> str | None:
+        return f"parent of {execution_id}"
+
 
 def test_refusals_are_counted_by_their_reason() -> None:
     metrics = Metrics()

@@ -8,13 +8,16 @@ from typing import Any
 import pytest
 from msgspec.json import decode
 
+from noetl.control.deps import ControlSettings
+from noetl.engine.facts import StepFailed
 from noetl.engine.moves import RunTask
-from noetl.errors import NotFound
+from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, Output
+from noetl.testing.contracts import error_of
 from noetl.testing.contracts.results import all_of
 from noetl.testing.memory_runtime import MemoryRuntime
 from noetl.tools.resolve import ResolveInput, ResolveTool
-from noetl.worker.refs import Refs
+from noetl.worker.refs import ExecutionResults, Lineage, Refs
 from tests.unit.control.runtimes import memory_runtime, run_in
 from tests.unit.tools.calls import call
 
@@ -125,3 +128,80 @@ def test_what_is_no_loop_has_no_parts() -> None:
         assert await refs.get(ref) == b"[1,2]"
 
     with_loop(work)
+
+
+CALLER = """
+workload: {given: null, given_ref: null}
+workflow:
+- step: start
+  tool: {kind: playbook, path: child, input: {text: "{{ workload.text }}"}}
+"""
+CHILD = """
+workload: {text: ""}
+workflow:
+- step: start
+  tool: {kind: noop, input: {text: "{{ workload.text }}"}, set: {ctx.a_ref: "{{ output.ref }}"}}
+"""
+
+
+def test_an_execution_resolves_its_own_results_and_those_of_executions_that_it_called_d99() -> None:
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("caller", {"text": "secret of e"}, id="e")
+        await runtime.start("child", {"text": "secret of another"}, id="other")
+        await runtime.end("e")
+        await runtime.end("other")
+        called, foreign = (runtime.control.executions[id].state.end_output for id in ("e", "other"))
+        assert called is not None
+        assert called.ref is not None
+        assert foreign is not None
+        assert foreign.ref is not None
+        assert not called.ref["locator"]["key"].startswith("e/")  # of the child
+        own = await runtime.results.put("e", b"1", "application/json")
+        lineage = Lineage(runtime.control)
+
+        def results(execution_id: str, workload: dict[str, JSON]) -> ExecutionResults:
+            return ExecutionResults(Refs(runtime.results, runtime.control), lineage, execution_id, workload)
+
+        mine = results("e", {})
+        assert await mine.get(own) == b"1"
+        assert decode(await mine.get(called.ref)) == {"text": "secret of e"}
+        assert decode(await all_of(mine.read(called.ref))) == {"text": "secret of e"}
+        for ref in (foreign.ref, {"type": "relational", "locator": {"execution_id": "other", "run": "start#1"}}):
+            for attempt in (mine.get(ref), all_of(mine.read(ref)), mine.part(ref, 0, 1)):
+                error = await error_of(attempt)
+                assert isinstance(error, Rejected)
+                assert "a result of execution other, which this execution did not start" in str(error)
+        assert isinstance(await error_of(mine.get({"type": "blob", "locator": {"key": "nobody/1"}})), Rejected)
+
+        child = called.ref["locator"]["key"].partition("/")[0]
+        assert isinstance(await error_of(results(child, {}).get(own)), Rejected)  # a child is given what it may read
+        assert await results(child, {"text": {"a_ref": own}}).get(own) == b"1"
+        assert isinstance(await error_of(results(child, {"text": own}).get(own)), Rejected)  # data, by its name
+        assert await results(child, {"all_ref": [own]}).get(own) == b"1"
+
+    run_in(memory_runtime({"caller": CALLER, "child": CHILD}, echo), work)
+
+
+async def echo(called: RunTask) -> Output:
+    return Output(data={"text": called.input["text"]})
+
+
+def test_a_loop_over_a_ref_of_another_execution_fails_d99() -> None:
+    body = """
+workload: {where: null}
+workflow:
+- step: start
+  loop: {in: "{{ workload.where }}", iterator: i}
+  tool: {kind: noop}
+"""
+
+    async def work(runtime: MemoryRuntime) -> None:
+        foreign = await runtime.results.put("other", b"[1, 2]", "application/json")
+        await runtime.start("t", {"where": foreign}, id="e")
+        await runtime.end("e")
+
+    runtime = memory_runtime({"t": body}, settings=ControlSettings(items_bytes=65_536))
+    run_in(runtime, work)
+    (failed,) = [event.fact for event in runtime.events if isinstance(event.fact, StepFailed)]
+    assert failed.error.kind == "loop"
+    assert "a result of execution other, which this execution did not start" in failed.error.message

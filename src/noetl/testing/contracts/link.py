@@ -344,6 +344,14 @@ class LinkContract:
             assert (await link.iterations("a", "start#1"))[0] == Output(data="x")
 
     @async_test
+    async def test_the_parent_is_the_execution_that_started_it(self) -> None:
+        async with self.open({"one": ONE}) as (link, _, _, digests):
+            await link.start("a", digests["one"], Start())
+            await link.start("b", digests["one"], Start(parent="a/start#1@1", depth=1))
+            assert (await link.parent("a"), await link.parent("b")) == (None, "a")
+            assert isinstance(await error_of(link.parent("nobody")), NotFound)
+
+    @async_test
     async def test_errors_of_the_owner_arrive_unchanged(self) -> None:
         async with self.open({"one": ONE, "bad": BAD}) as (link, owner, _, digests):
             await link.start("e", digests["one"], Start())

@@ -294,3 +294,6 @@ class SimLink:
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         return await self._request(execution_id, lambda control: control.iterations(execution_id, run, only))
+
+    async def parent(self, execution_id: str) -> str | None:
+        return await self._request(execution_id, lambda control: control.parent(execution_id))
