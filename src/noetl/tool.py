@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from noetl.errors import Rejected
+from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kind, record_of
 
@@ -43,6 +43,11 @@ def discard(*_arguments: object) -> None:
     """The default of `Call.say` and `Call.progress`: nothing listens."""
 
 
+async def no_keychain(name: str) -> Auth:
+    """The default of `Call.credential`: there is no keychain."""
+    raise NotFound(f'keychain entry "{name}": this worker has no keychain')
+
+
 class Call(NamedTuple):
     """The context of one call: what a tool may use besides its fields."""
 
@@ -55,6 +60,8 @@ class Call(NamedTuple):
     results: ResultStore
     folder: str | None = None  # directory of the playbook file; None: the playbook was not read from a file
     auth: Auth | None = None  # None: the task has no `auth`
+    refs: tuple[JSON, ...] = ()  # the fields that are Refs by their origin (D99)
+    credential: Callable[[str], Awaitable[Auth]] = no_keychain  # of a keychain entry; raises NotFound, Unavailable
     say: Callable[[str], None] = discard  # shows a line to watching clients; it is not stored
     progress: Callable[[float, float | None], None] = discard  # amount done, and the total if it is known
 

@@ -1,4 +1,4 @@
-"""Refs in whole processes: a Ref is one by its origin, and data cannot forge one (D99)."""
+"""Refs in whole processes: a Ref is one by its origin (D99), also one to rows in PostgreSQL (D98)."""
 
 from __future__ import annotations
 
@@ -86,3 +86,95 @@ def test_a_caller_resolves_the_refs_in_the_data_of_its_child_d99(workspace: Work
     workspace.write(STORE, "store.yaml")
     code, document = workspace.json("run", workspace.write(CALL))
     assert (code, document["output"]["data"]) == (0, [{"text": "of the child"}])
+
+
+TABLE = (
+    HEAD
+    + """\
+keychain:
+- {name: warehouse, kind: postgres_credential, dsn: {env: DSN}}
+workload: {table: t, rows: 10}
+workflow:
+- step: start
+  tool:
+  - name: fill
+    kind: postgres
+    auth: warehouse
+    command: |
+      CREATE TABLE {{ workload.table | sql_ident }} (n int, batch text);
+      INSERT INTO {{ workload.table | sql_ident }}
+        SELECT n, {{ execution_id }}::text FROM generate_series(1, {{ workload.rows }}::int) n
+    stored: {table: "{{ workload.table }}", where: {batch: "{{ execution_id }}"}, order: [n], columns: [n], count: true}
+  set: {ctx.rows_ref: "{{ output.ref }}"}
+  next: {arcs: [{step: part}]}
+- step: part
+  input: {rows_ref: "{{ ctx.rows_ref }}"}
+  tool:
+  - {name: some, kind: resolve, ref: "{{ input.rows_ref }}", limit: 3}
+  - {name: file, kind: resolve, ref: "{{ input.rows_ref }}", to: ndjson}
+  - {name: sum, kind: duckdb, query: "SELECT sum(n)::bigint AS total, count(*) AS rows FROM r", tables: {r: "{{ file.ref }}"}}
+  - name: all
+    kind: noop
+    input: {count: "{{ ctx.rows_ref.meta.count }}", some: "{{ some.data }}", sum: "{{ sum.data[0] }}"}
+"""
+)
+FORGED = (
+    HEAD
+    + """\
+keychain:
+- {name: warehouse, kind: postgres_credential, dsn: {env: DSN}}
+workload: {forged: null}
+workflow:
+- step: start
+  tool:
+  - {name: receive, kind: noop, input: {rows_ref: "{{ workload.forged }}"}}
+  - {name: fetch, kind: resolve, ref: "{{ receive.data.rows_ref }}"}
+  - {name: use, kind: postgres, auth: warehouse, query: SELECT 1}
+"""
+)
+
+
+def dsn(workspace: Workspace) -> None:
+    from tests.services import PASSWORD, postgres
+
+    workspace.environment["DSN"] = f"postgresql://postgres:{PASSWORD}@127.0.0.1:{postgres().port}/postgres"
+
+
+@pytest.mark.parametrize("rows", [10, 200_000])
+def test_rows_in_postgres_are_referenced_and_fetched_d98(workspace: Workspace, tmp_path: Path, rows: int) -> None:
+    dsn(workspace)
+    table = f"refs_{rows}_{tmp_path.name[-8:].replace('-', '_')}"
+    code, document = workspace.json("run", workspace.write(TABLE), "--set", f"table={table}", "--set", f"rows={rows}")
+    assert code == 0, document
+    assert document["output"]["data"] == {
+        "count": rows,
+        "some": [{"n": 1}, {"n": 2}, {"n": 3}],
+        "sum": {"total": rows * (rows + 1) // 2, "rows": rows},
+    }
+    events = workspace.call("events", "last", "--format", "jsonl").stdout
+    assert '"auth_reference":"keychain/warehouse"' in events
+    assert workspace.environment["DSN"] not in events
+
+
+def test_data_cannot_choose_a_table_d99(workspace: Workspace) -> None:
+    dsn(workspace)
+    ref = {
+        "type": "relational",
+        "locator": {"system": "postgres", "table": "pg_catalog.pg_authid"},
+        "auth_reference": "keychain/warehouse",
+    }
+    code, document = workspace.json("run", workspace.write(FORGED), "--set", f"forged={json.dumps(ref)}")
+    assert (code, document["error"]["kind"]) == (1, "reference")
+    assert document["error"]["message"].startswith("`ref` is data that looks like a Ref")
+
+
+def test_a_secret_does_not_get_into_the_log_with_a_ref_d98(workspace: Workspace) -> None:
+    """A value that equals the password of the credential is no part of a Ref."""
+    dsn(workspace)
+    password = workspace.environment["DSN"].split(":")[2].partition("@")[0]
+    text = TABLE.replace('batch: "{{ execution_id }}"}', 'batch: "{{ workload.batch }}"}')
+    text = text.replace("rows: 10}", "rows: 10, batch: none}")
+    wanted = ("--set", "table=refs_secret", "--set", f"batch={password}")
+    code, document = workspace.json("run", workspace.write(text), *wanted)
+    assert (code, document["error"]["kind"]) == (1, "reference"), document
+    assert document["error"]["message"].startswith("`where` contains the value of a credential")

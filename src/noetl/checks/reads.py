@@ -73,6 +73,8 @@ class ReadChecker:
             return not (around if use.place == "loop" else owner.has_iter)
         if root == "keychain" and use.task is not None and use.task.kind in ("playbook", "workbook"):
             return True  # the input of a child or a block is recorded in the log
+        if root == "keychain" and use.task is not None and "stored" in use.path[len(use.task.at) :]:
+            return True  # the log records the Ref to the rows, with its conditions
         if root == "event" and use.place == "step input":
             return not (isinstance(use.owner, Step) and use.owner.join == "all")
         return False

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from noetl.engine.facts import TaskDone
 from noetl.engine.moves import FramePlace, Work
+from noetl.engine.scopes import is_foreign
 from noetl.engine.state import Frame
 from noetl.net.program import ProjectedValue
 from noetl.output import JSON, Output
@@ -74,10 +75,10 @@ def absent(frame: Frame) -> dict[str, dict[str, JSON]]:
     found = {
         slot: output.ref
         for slot, output in seen.items()
-        if output is not None and output.ref is not None and output.data is None
+        if output is not None and output.ref is not None and output.data is None and not is_foreign(output.ref)
     }
     for task, view in frame.outputs.items():
-        if "ref" in view and view["data"] is None:
+        if "ref" in view and view["data"] is None and not is_foreign(view["ref"]):
             found[f"task {task}"] = view["ref"]
     return found
 

@@ -160,9 +160,15 @@ def is_ref(value: JSON) -> bool:
 def owner_of(ref: dict[str, JSON]) -> str | None:
     """The execution whose stored result or loop this is; None: it is in a system that is not ours (D98)."""
     where = ref["locator"]
-    if type(where) is not dict or "system" in where:
+    if type(where) is not dict or is_foreign(ref):
         return None
     execution_id, key = where.get("execution_id"), where.get("key")
     if type(execution_id) is str:
         return execution_id
     return key.partition("/")[0] if type(key) is str else None
+
+
+def is_foreign(ref: dict[str, JSON]) -> bool:
+    """Does the Ref name data in a system of the author, and not the data of an output (D98)?"""
+    where = ref.get("locator")
+    return type(where) is dict and "system" in where

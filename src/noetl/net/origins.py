@@ -5,6 +5,8 @@ A Ref is the `ref` of an output, the value of a name that ends in `_ref`, or a m
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from noetl.net.scopes import all_writes
 from noetl.output import JSON
 from noetl.playbook.model import Block, Pipeline, Playbook, Task
@@ -42,6 +44,14 @@ class RefOrigins:
     def gives_ref(self, value: JSON, owner: Pipeline, task: Task | None = None) -> bool:
         """Is the written value a Ref: a template that is such a path, or a mapping with the fields of a Ref?"""
         return self._gives_ref(value, owner, task, ())
+
+    def refs_in(self, value: JSON, owner: Pipeline, at: Path = ()) -> Iterator[Path]:
+        """The places in the written value that are Refs."""
+        if at and self.gives_ref(value, owner):
+            yield at
+        elif isinstance(value, dict | list):
+            for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+                yield from self.refs_in(each, owner, (*at, key))
 
     def _is_ref(self, path: Path, owner: Pipeline, task: Task | None, seen: tuple[str, ...]) -> bool:
         path = _outermost(path)

@@ -81,6 +81,7 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     kept: bool  # some template reads its output by name
     pure: bool
     source: model.Task
+    refs: tuple[Path, ...] = ()  # the places in its input that are Refs by their origin (D99)
 
 
 class CompiledLoop(Struct, frozen=True, eq=False, gc=False):

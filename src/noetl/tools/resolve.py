@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from noetl.errors import NoetlError
 from noetl.output import JSON, Output, failed
 from noetl.tool import Call, Tool
-from noetl.tools.errors import InvalidInput, store_failure
+from noetl.tools.errors import InvalidInput, ToolError, store_failure
 
 if TYPE_CHECKING:
     from noetl.ports import ResultStore
+    from noetl.tools.system_reader import SystemReader
 
 WHOLE_BYTES_MAX = 256 * 1024 * 1024  # of a payload that is fetched as a whole
 LINE_BYTES_MAX = 64 * 1024 * 1024  # of one row of NDJSON
@@ -31,22 +33,43 @@ class ResolveInput(Struct, kw_only=True):
             description="range of rows, `from:to`, as in Python: `to` is excluded, negative numbers count from the end"
         ),
     ] = None
+    limit: Annotated[
+        Annotated[int, Meta(ge=0)] | None, Meta(description="maximum number of rows; default: all of them")
+    ] = None
     columns: Annotated[list[str] | None, Meta(description="columns to keep in each row; default: all of them")] = None
+    to: Annotated[
+        Literal["ndjson", "csv"] | None,
+        Meta(
+            description="for rows of a database: write them to the result store in this format, without holding them "
+            "in memory; `output.ref` is the Ref, and `output.data` is `{rows}`"
+        ),
+    ] = None
 
 
 class ResolveTool(Tool):
-    """Fetches the payload behind a Ref, as a whole or in part. It also fetches the results of a loop."""
+    """Fetches the payload behind a Ref, as a whole or in part. It also fetches the results of a loop.
+
+    A Ref to rows in a database (see `stored` of `postgres`, `sqlite` and `duckdb`) is read with the keychain
+    entry that its `auth_reference` names. `slice` and `limit` become part of the query. Rows of more than
+    64 MiB need `to`.
+    """
 
     kind = "resolve"
     unjudged = "depth"
     Input = ResolveInput
     pure = True
+    connects = True
     defaults = {"timeout": 60}
     example = """\
 kind: resolve
 ref: "{{ ctx.rows_ref }}"
 slice: "0:100"
 """
+
+    def __init__(self, *, allow_private: bool = True, allow: Sequence[str] = ()) -> None:
+        """The fields of AddressPolicy (D88)."""
+        self._policy = (allow_private, allow)
+        self._reader: SystemReader | None = None
 
     async def run(self, input: ResolveInput, call: Call) -> Output:
         from noetl.tools.jsonpath import find
@@ -56,14 +79,20 @@ slice: "0:100"
         if not is_ref(ref):
             return failed("input", "`ref` must be a Ref, the value of `output.ref` of an earlier task")
         try:
+            if "system" in ref["locator"]:
+                return await self._systems().resolve(ref, input, call)
+            if input.to is not None:
+                raise InvalidInput("`to` is for Refs to rows in a database; this Ref names a stored result")
             data, sliced = await _fetch(call.results, ref, input)
             if input.path is not None:
                 data = find(input.path, data)
             if input.slice is not None and not sliced:
                 data = _slice(data, input.slice)
+            if input.limit is not None:
+                data = _slice(data, [0, input.limit], "limit")
             if input.columns is not None:
                 data = _select_columns(data, input.columns)
-        except InvalidInput as error:
+        except ToolError as error:
             return error.output()
         except NoetlError as error:
             return store_failure(error)
@@ -71,8 +100,17 @@ slice: "0:100"
             return failed("reference", f"the payload {error}")
         return Output(data=data)
 
+    def _systems(self) -> SystemReader:
+        if self._reader is None:
+            from noetl.tools.system_reader import SystemReader
+
+            allow_private, allow = self._policy
+            self._reader = SystemReader(allow_private=allow_private, allow=allow)
+        return self._reader
+
     async def close(self) -> None:
-        """Nothing to release."""
+        if self._reader is not None:
+            await self._reader.close()
 
 
 async def _fetch(results: ResultStore, ref: dict[str, JSON], input: ResolveInput) -> tuple[JSON, bool]:
@@ -84,7 +122,7 @@ async def _fetch(results: ResultStore, ref: dict[str, JSON], input: ResolveInput
 
     meta = ref.get("meta", {})
     if input.slice is not None and input.path is None:
-        first, last = _bounds(input.slice)
+        first, last = slice_bounds(input.slice)
         if isinstance(results, SliceableStore) and (rows := await results.part(ref, first, last)) is not None:
             return rows, True
         if is_ndjson(str(meta.get("content_type"))):
@@ -129,14 +167,14 @@ def _decode(body: bytes, ref: dict[str, JSON]) -> JSON:
     return text_or_base64(body)
 
 
-def _slice(data: JSON, bounds: str | list[int]) -> JSON:
+def _slice(data: JSON, bounds: str | list[int], field: str = "slice") -> JSON:
     if not isinstance(data, list):
-        raise InvalidInput("`slice` needs a list of rows, and the value is not a list; select one with `path`")
-    first, last = _bounds(bounds)
+        raise InvalidInput(f"`{field}` needs a list of rows, and the value is not a list; select one with `path`")
+    first, last = slice_bounds(bounds)
     return data[first:last]
 
 
-def _bounds(bounds: str | list[int]) -> tuple[int | None, int | None]:
+def slice_bounds(bounds: str | list[int]) -> tuple[int | None, int | None]:
     """Raises InvalidInput."""
     if isinstance(bounds, str):
         match = _SLICE.fullmatch(bounds)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Protocol, TypeAlias
 
 import msgspec
 
 from noetl.engine.moves import RunTask
-from noetl.errors import NoetlError, Rejected
+from noetl.errors import NoetlError, NotFound, Rejected
 from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
+from noetl.playbook.model import Credential
+from noetl.playbook.source import Path
 from noetl.ports import ResultStore
-from noetl.tool import Call, Tool, Tools
-from noetl.worker.keychain import Keychain, call_credential, failure_of
+from noetl.tool import Auth, Call, Tool, Tools, no_keychain
+from noetl.worker.keychain import Keychain, call_credential, entry_named, failure_of
 from noetl.worker.refs import ExecutionResults, Lineage
 from noetl.worker.result_stores import ResultPolicy
 
@@ -24,6 +27,10 @@ class CallContext(Protocol):
     result_policy: ResultPolicy
 
     def say(self, text: str) -> None: ...
+
+    def use_credential(self, entry: Credential) -> None:
+        """The call has read this entry: its values are masked in the output."""
+        ...
 
     def progress(self, done: float, of: float | None) -> None: ...
 
@@ -78,6 +85,8 @@ class Toolbox:
             folder=called.folder,
             say=context.say,
             progress=context.progress,
+            refs=tuple(_at(called.input, path) for path in task.refs),
+            credential=partial(self._credential, called, context),
         )
         entry = call_credential(called) if called.keychain else None
         try:
@@ -95,6 +104,16 @@ class Toolbox:
             return output
         return cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
 
+    async def _credential(self, called: RunTask, context: CallContext, name: str) -> Auth:
+        """Raises NotFound or Unavailable, with the name of the entry."""
+        entry = entry_named(name, called.keychain)
+        if entry is None:
+            raise NotFound(f'keychain entry "{name}": the playbook does not declare it')
+        if self._keychain is None:
+            return await no_keychain(name)
+        context.use_credential(entry)
+        return await self._keychain.auth(entry)
+
     def _tool(self, kind: str) -> Tool | None:
         if kind not in self._created:
             self._created[kind] = self._tools.make(kind)
@@ -111,6 +130,12 @@ def with_own_part(tool: Tool, output: Output) -> Output:
     if output.own or tool.OutputPart is None:
         return output
     return msgspec.structs.replace(output, own={str(tool.output): msgspec.to_builtins(tool.OutputPart())})
+
+
+def _at(value: JSON, path: Path) -> JSON:
+    for part in path:
+        value = value[part]
+    return value
 
 
 def describe_mismatch(task: str, error: msgspec.ValidationError) -> str:

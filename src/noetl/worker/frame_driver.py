@@ -20,10 +20,12 @@ from noetl.engine.facts import ForTime, FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Over, Park, RunTask, Wait
 from noetl.engine.pipeline import next_move, refused, take
 from noetl.engine.results import absent, recorded, restore
+from noetl.engine.scopes import is_foreign
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON, Output, failed
 from noetl.paging import is_json
+from noetl.playbook.model import Credential
 from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
 from noetl.worker.calls import total_s
 from noetl.worker.keychain import FrameCredentials
@@ -195,6 +197,9 @@ class FrameDriver:
         """Publish a line of the tool. Lines are not stored."""
         self._publish("line", self._credentials.mask_text(text)[:LINE_CHARS_MAX])
 
+    def use_credential(self, entry: Credential) -> None:
+        self._credentials.use(entry)
+
     def progress(self, done: float, of: float | None) -> None:
         """Publish the progress of the call, at most every PROGRESS_S."""
         now = self.worker.clock.monotonic()
@@ -225,6 +230,10 @@ class FrameDriver:
         always = self.work.pipeline.reads_ref
         output = self.result_policy.selected(output)
         if output.ref is not None:
+            if is_foreign(output.ref) and len(encode(output.data)) > self.result_policy.inline_max:
+                # The Ref does not refer to the data, so the data must fit into the log.
+                message = f"the data beside the Ref is over {self.result_policy.inline_max:,} bytes"
+                return failed("payload-too-large", f"{message}: fetch it with a task of kind resolve")
             return replace(output, ref=self.result_policy.with_ttl(self.execution_id, output.ref))
         if not (always or isinstance(output.data, str | list | dict)):
             return output

@@ -18,10 +18,11 @@ from noetl.clock import Clock
 from noetl.engine.commands import Start
 from noetl.engine.facts import TaskDone
 from noetl.engine.moves import RunTask, Work
+from noetl.engine.scopes import is_foreign
 from noetl.errors import NoetlError, NotFound, Unavailable
 from noetl.masking import Mask
 from noetl.net.program import CompiledTask, Program
-from noetl.output import JSON, Failure, Output
+from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, SecretProvider
 from noetl.secret import SHOWN
@@ -235,6 +236,10 @@ class FrameCredentials:
                         await keychain.get(entry)
                         self._used[entry.name] = entry
 
+    def use(self, entry: Credential) -> None:
+        """A call has read this entry, which its task does not name."""
+        self._used[entry.name] = entry
+
     def mask_output(self, called: RunTask, output: Output) -> Output:
         """The output of a tool without any value that the frame has used."""
         if self._keychain is None or not self._used:
@@ -243,7 +248,11 @@ class FrameCredentials:
         if isinstance(own, dict) and own.get("status") == 401:
             for entry in read_by(called.task, called.keychain):
                 self._keychain.invalidate(entry)
-        return self._keychain.mask(self._used.values()).output(output)
+        mask = self._keychain.mask(self._used.values())
+        where = output.ref["locator"].get("where") if output.ref is not None and is_foreign(output.ref) else None
+        if mask.value(where) != where:
+            return failed("reference", "`where` contains the value of a credential, and the log records the Ref")
+        return mask.output(output)
 
     def mask_text(self, text: str) -> str:
         """The same for a line of a running tool."""

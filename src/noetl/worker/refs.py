@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from msgspec.json import decode, encode
 
 from noetl.cache import BoundedCache
-from noetl.engine.scopes import is_ref, owner_of
+from noetl.engine.scopes import is_foreign, is_ref, owner_of
 from noetl.engine.stored import STORED
 from noetl.errors import NotFound, Rejected
 from noetl.net.origins import SUFFIX
@@ -159,6 +159,9 @@ class ExecutionResults:
 
     async def _check(self, ref: dict[str, JSON]) -> None:
         """Raises Rejected for a result of another execution, NotFound for a Ref that names no result."""
+        if is_foreign(ref):
+            system = str(ref["locator"]["system"])[:40]
+            raise Rejected("foreign-system", f"the Ref names data in {system}: fetch it with a task of kind resolve")
         owner = owner_of(ref) if is_ref(ref) else None
         if owner is None:
             raise NotFound("no result: the Ref names no execution")

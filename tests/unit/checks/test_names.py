@@ -190,6 +190,20 @@ def test_a_secret_is_not_handed_to_a_child_or_a_block_d20(call: str) -> None:
     assert [each.code for each in problems(body, "unused-block")] == ["secret-in-log"]
 
 
+def test_a_secret_is_no_part_of_a_ref_d98() -> None:
+    body = """\
+        keychain: [{name: pg, kind: postgres_credential}, {name: k, kind: env}]
+        workflow:
+        - step: start
+          tool:
+            kind: postgres
+            auth: pg
+            command: "INSERT INTO t VALUES ({{ keychain.k }})"
+            stored: {table: t, where: {token: "{{ keychain.k }}"}}
+        """
+    assert [(each.code, each.at.line) for each in problems(body)] == [("secret-in-log", 11)]
+
+
 def test_credentials_are_declared_d57() -> None:
     body = """\
         keychain: [{name: pg_main, kind: postgres_credential}]

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import duckdb
@@ -22,6 +23,7 @@ from noetl.tool import Call
 from noetl.tools.errors import InvalidInput, TooLarge
 from noetl.tools.payload import InvalidJson, decode_json, is_json, is_ref, media_type
 from noetl.tools.sql.statements import Statement, parse_statements, unique_names
+from noetl.tools.sql.stored import count_statement, rows_in
 from noetl.tools.sql.values import PLAIN_TYPES, to_json
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ BATCH_ROWS = 1_000
 MESSAGE_CHARS_MAX = 2_000
 CHUNK_BYTES = 1 << 18
 TABLES_MAX = 100
+FILE = "db"  # the name of the attached file in SQL
+BUSY_STEP_S = 0.05
+BUSY_TRIES = 200  # BUSY_STEP_S apart: 10 s
 OBJECT_BYTES_MAX = 16 * 1024 * 1024  # of one row of JSON; DuckDB reserves as much for each thread
 CHANGING: Final = frozenset({"INSERT", "UPDATE", "DELETE", "COPY", "MERGE"})  # they report a row count
 
@@ -56,6 +61,7 @@ class DuckdbResult(NamedTuple):
     rows: int | None = None  # None: the last statement does not report it
     columns: list[str] | None = None
     file: Path | None = None
+    counted: int | None = None  # the rows of `stored`, if they were counted
     error: Failure | None = None
 
 
@@ -63,10 +69,12 @@ class DuckdbSession:
     """`run` is called in a thread, `stop` from any thread, everything else in the event loop."""
 
     def __init__(self, input: DuckdbInput, spec: DuckdbSpec) -> None:
-        self._input = input
+        self.input = input
+        self.database = ""  # absolute path of the file to work on; "": memory only
+        self.ref: dict[str, JSON] | None = None  # of `stored`
         self._spec = spec
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._stopped = False
+        self._stop = Event()
         self.disk_bytes = spec.disk_mb * 1024 * 1024
         self.folder = Path()  # private to the call; see make_folder
         self._has_folder = False
@@ -102,7 +110,7 @@ class DuckdbSession:
                 raise InvalidInput(f'table "{name}" must be a Ref (as in `output.ref`) or a list of mappings')
 
     def stop(self) -> None:
-        self._stopped = True
+        self._stop.set()
         connection = self._connection
         if connection is not None:
             with suppress(duckdb.Error):  # it may have been closed in the meantime
@@ -114,9 +122,12 @@ class DuckdbSession:
             with duckdb.connect(":memory:", config={"threads": str(self._threads())}) as connection:
                 self._connection = connection
                 try:
+                    if self.database:
+                        attach(connection, self.database, self._stop)
+                        self._refuse_shadowed(connection)
                     self._lock(connection)
                     self._load_tables(connection)
-                    return self._run(connection)
+                    return self._counted(connection, self._run(connection))
                 finally:
                     self._connection = None
         except duckdb.Error as error:
@@ -140,10 +151,12 @@ class DuckdbSession:
             "allow_persistent_secrets = false",
             "TimeZone = 'UTC'",
         ]
+        if self.database:  # the SQL creates tables in the file; those of the task stay in memory
+            settings.append(f"search_path = '{FILE}.main,memory.main'")
         if not spec.external_access:
             files = [table.file for table in self.tables]
-            if self._input.to is not None:
-                files.append(self._result_file(self._input.to))
+            if self.input.to is not None:
+                files.append(self._result_file(self.input.to))
             settings += [
                 "autoinstall_known_extensions = false",
                 "autoload_known_extensions = false",
@@ -154,15 +167,30 @@ class DuckdbSession:
             ]
         connection.execute("".join(f"SET {setting};" for setting in settings))
 
+    def _counted(self, connection: duckdb.DuckDBPyConnection, result: DuckdbResult) -> DuckdbResult:
+        if self.ref is None or self.input.stored is None or not self.input.stored.count:
+            return result
+        connection.execute(*executable(count_statement(rows_in(self.ref["locator"]))))
+        counted = connection.fetchone()
+        return result._replace(counted=counted[0] if counted else None)
+
     def _load_tables(self, connection: duckdb.DuckDBPyConnection) -> None:
         for table in self.tables:
             what = "TABLE" if table.copied else "VIEW"
             source = table.reader.format(file=quote_text(table.file))
             self._check_stopped()
-            connection.execute(f"CREATE {what} {quote_name(table.name)} AS SELECT * FROM {source}")
+            connection.execute(f"CREATE {what} memory.main.{quote_name(table.name)} AS SELECT * FROM {source}")
+
+    def _refuse_shadowed(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Raises InvalidInput for a table of the task that the file has, too: the SQL would read the other one."""
+        connection.execute(f"SELECT lower(table_name) FROM information_schema.tables WHERE table_catalog = '{FILE}'")
+        known = {str(row[0]) for row in connection.fetchall()}
+        for table in self.tables:
+            if table.name.lower() in known:
+                raise InvalidInput(f'table "{table.name}" also exists in the file of `database`; name it differently')
 
     def _run(self, connection: duckdb.DuckDBPyConnection) -> DuckdbResult:
-        input = self._input
+        input = self.input
         sql = input.query or input.command
         if sql is None:
             raise InvalidInput("`query` or `command` is required")
@@ -170,9 +198,9 @@ class DuckdbSession:
         if input.query is None:
             for statement in statements:
                 self._check_stopped()
-                connection.execute(*_executable(statement))
+                connection.execute(*executable(statement))
             return _row_count(connection, statements[-1])
-        text, values = _executable(statements[0])
+        text, values = executable(statements[0])
         count = len(statements) if len(statements) > 1 else len(connection.extract_statements(text))
         if count > 1:
             raise InvalidInput(f"`query` must be one statement, but has {count}; use `command` for several")
@@ -184,33 +212,21 @@ class DuckdbSession:
 
     def _check_stopped(self) -> None:
         """An interrupt ends only the running statement, so the flag is checked before each one."""
-        if self._stopped:
+        if self._stop.is_set():
             raise InvalidInput("the call was stopped")
 
     def _read_rows(self, connection: duckdb.DuckDBPyConnection) -> DuckdbResult:
-        columns = _columns(connection)
-        types = [str(column[1]) for column in connection.description or []]
-        json_columns = [name for name, kind in zip(columns, types, strict=True) if kind == "JSON"]
+        reader = RowReader(connection)
         rows: list[JSON] = []
         size = 0
-        while batch := connection.fetchmany(BATCH_ROWS):
+        while made := reader.fetch(BATCH_ROWS):
             self._check_stopped()
-            made = [
-                {
-                    column: value if type(value) in PLAIN_TYPES else to_json(value)
-                    for column, value in zip(columns, row, strict=True)
-                }
-                for row in batch
-            ]
-            for column in json_columns:
-                for row in made:
-                    row[column] = _decode_column(row[column])
             size += len(msgspec.json.encode(made))
             if size > DATA_BYTES_MAX:
                 limit = f"(limit DATA_BYTES_MAX: {DATA_BYTES_MAX:,} bytes)"
                 raise TooLarge(f"the rows are too large for `output.data` {limit}; write a file with `to`")
             rows += made
-        return DuckdbResult(data=rows, rows=len(rows), columns=columns)
+        return DuckdbResult(data=rows, rows=len(rows), columns=reader.columns)
 
     def _write_result(
         self, connection: duckdb.DuckDBPyConnection, query: str, values: list[JSON], form: str
@@ -226,6 +242,29 @@ class DuckdbSession:
 
     def _result_file(self, form: str) -> Path:
         return self.folder / f"result.{form}"
+
+
+class RowReader:
+    """The rows of the last query of a connection, as JSON objects."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self.columns = _columns(connection)
+        types = [str(column[1]) for column in connection.description or []]
+        self._json_columns = [name for name, kind in zip(self.columns, types, strict=True) if kind == "JSON"]
+
+    def fetch(self, count: int) -> list[dict[str, JSON]]:
+        made = [
+            {
+                column: value if type(value) in PLAIN_TYPES else to_json(value)
+                for column, value in zip(self.columns, row, strict=True)
+            }
+            for row in self._connection.fetchmany(count)
+        ]
+        for column in self._json_columns:
+            for row in made:
+                row[column] = _decode_column(row[column])
+        return made
 
 
 class _DiskBudget:
@@ -265,7 +304,7 @@ async def read_chunks(file: Path) -> AsyncIterator[bytes]:
             yield chunk
 
 
-def _executable(statement: Statement) -> tuple[str, list[JSON]]:
+def executable(statement: Statement) -> tuple[str, list[JSON]]:
     """Text and values for DuckDB: `$1` is the first value, and can occur more than once."""
     return statement.text(lambda index: f"${index + 1}"), list(statement.values)
 
@@ -292,6 +331,23 @@ def _row_count(connection: duckdb.DuckDBPyConnection, last: Statement) -> Duckdb
     return DuckdbResult(rows=counted[0] if counted and isinstance(counted[0], int) else None)
 
 
+def attach(connection: duckdb.DuckDBPyConnection, path: str, stop: Event, *, read_only: bool = False) -> None:
+    """Open a file. Another call or process may use it: wait for a while. Raises DuckDB's error."""
+    text = f"ATTACH {quote_text(path)} AS {FILE} ({'READ_ONLY' if read_only else 'READ_WRITE'})"
+    for left in range(BUSY_TRIES, -1, -1):
+        try:
+            connection.execute(text)
+            return
+        except duckdb.Error as error:
+            if not left or not is_busy(error) or stop.wait(BUSY_STEP_S):
+                raise
+
+
+def is_busy(error: duckdb.Error) -> bool:
+    """Whether another call or process uses the file."""
+    return "Unique file handle conflict" in str(error) or "Conflicting lock" in str(error)
+
+
 def quote_text(value: object) -> str:
     return "'" + str(value).replace("'", "''") + "'"
 
@@ -308,6 +364,8 @@ def failure_of(error: duckdb.Error) -> Failure:
         return Failure(kind="duckdb", message=f"{message} (the limits are spec.memory_mb and spec.disk_mb)")
     if isinstance(error, duckdb.PermissionException):
         message += "; spec.folders and spec.external_access grant more access"
+    if is_busy(error):
+        return Failure(kind="duckdb", message="another call or process uses the database file", retryable=True)
     details: dict[str, JSON] = {"where": rest[:MESSAGE_CHARS_MAX]} if rest.startswith("LINE ") else {}
     return Failure(kind="duckdb", message=message[:MESSAGE_CHARS_MAX], details=details)
 

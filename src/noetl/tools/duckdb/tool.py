@@ -18,6 +18,7 @@ from noetl.playbook.kinds import Sql
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, TooLarge, ToolError, not_installed, store_failure
 from noetl.tools.sql import QueryField
+from noetl.tools.sql.stored import Stored, StoredField, stored_ref
 
 if TYPE_CHECKING:
     from noetl.tools.duckdb.session import DuckdbResult, DuckdbSession
@@ -41,6 +42,14 @@ class DuckdbInput(Struct, kw_only=True):
             examples=['{orders: "{{ fetch.ref }}"}'],
         ),
     ] = None
+    database: Annotated[
+        str | None,
+        Meta(
+            description="DuckDB file for the tables that the SQL creates, relative to the playbook; it is created if "
+            "it does not exist; default: the tables exist during one call"
+        ),
+    ] = None
+    stored: StoredField = None
     to: Annotated[
         Literal["parquet", "csv", "json"] | None,
         Meta(description="write the rows of `query` to a file of this format; `output.ref` is its Ref"),
@@ -83,6 +92,9 @@ class DuckdbPart(Struct, kw_only=True):
 class DuckdbTool(Tool):
     """Runs SQL in DuckDB. Each call has its own in-memory database, which is empty at the start.
 
+    With `database`, the SQL works on a file. One call at a time can use it: others wait for up to 10 seconds.
+    With `stored`, `output.ref` is a Ref to rows in that file, which `resolve` fetches.
+
     `output.data` is a list of objects, one for each row. Decimals are numbers if these have all their digits,
     otherwise text. `NaN` and `Infinity` are text. Dates and times are RFC 3339 text, BLOBs are
     `{base64: …}`, and structs and maps are mappings.
@@ -121,8 +133,14 @@ tables:
             return error.output()
         if input.to is not None and input.query is None:
             return failed("input", "`to` writes the rows of a `query`, but the task has no `query`")
+        if input.stored is not None and (input.database is None or input.to is not None):
+            return failed("input", "`stored` needs `database`, the file with the rows, and cannot be used with `to`")
         session = DuckdbSession(input, spec)
         try:
+            if input.database is not None:
+                session.database = database_path(input.database, call.folder)
+            if input.stored is not None:
+                session.ref = _ref(input.stored, session.database)
             session.make_folder()
             await session.write_tables(input.tables or {}, call)
             result = await self._pool().run(session.run, session.stop)
@@ -150,6 +168,20 @@ tables:
             self._threads = None
 
 
+def _ref(stored: Stored, path: str, count: int | None = None) -> dict[str, JSON]:
+    """Raises InvalidInput."""
+    return stored_ref(stored, {"system": "duckdb", "path": path}, count=count)
+
+
+def database_path(path: str, folder: str | None) -> str:
+    """Raises InvalidInput."""
+    from noetl.tools.paths import path_inside
+
+    if not path or path == ":memory:":
+        raise InvalidInput("`database` must be the path of a file")
+    return str(path_inside("`database`", path, folder))
+
+
 def _absolute(folders: list[str], folder: str | None) -> list[str]:
     """Raises InvalidInput."""
     from noetl.tools.paths import absolute_path
@@ -164,6 +196,9 @@ async def _output(session: DuckdbSession, result: DuckdbResult, call: Call) -> O
     own: dict[str, JSON] = {"duckdb": {"rows": result.rows, "columns": result.columns}}
     if result.error is not None:
         return Output(status="error", error=result.error)
+    if session.input.stored is not None:
+        ref = _ref(session.input.stored, session.database, result.counted)
+        return Output(data={"rows": result.rows}, ref=ref, own=own)
     if result.file is None:
         return Output(data=result.data, own=own)
     size = result.file.stat().st_size

@@ -6,11 +6,9 @@ Rows are sent to a table as CSV, because PostgreSQL parses it for columns of eve
 from __future__ import annotations
 
 import csv
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
-
-import msgspec
 
 from noetl.output import JSON, Output
 from noetl.template.filters.sql import sql_ident
@@ -20,20 +18,12 @@ from noetl.tools.errors import InvalidInput
 from noetl.tools.payload import is_json, is_ref, media_type
 from noetl.tools.postgres.session import own_part
 from noetl.tools.postgres.values import RowConverter, array_text
+from noetl.tools.sql.formats import CSV, LINE_BYTES_MAX, NDJSON, csv_field, csv_text, encoded, read_lines, read_list
 from noetl.tools.sql.statements import Params, parse_statement
 
 if TYPE_CHECKING:
     from noetl.tools.postgres.session import PostgresSession
     from noetl.tools.postgres.tool import Copy
-
-JSON_BYTES_MAX = 256 * 1024 * 1024  # of one JSON list; NDJSON and CSV have no limit
-LINE_BYTES_MAX = 16 * 1024 * 1024  # of one row of NDJSON, or of the header line of CSV
-CHUNK_BYTES = 256 * 1024
-NDJSON = "application/x-ndjson"
-CSV = "text/csv"
-_decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
-_encode_lines = msgspec.json.Encoder().encode_lines
 
 
 async def copy_in(session: PostgresSession, copy: Copy) -> Output:
@@ -49,9 +39,9 @@ async def copy_in(session: PostgresSession, copy: Copy) -> Output:
     if media == CSV:
         columns, source = await _csv_source(chunks, copy.columns)
     elif is_json(content_type):
-        columns, source = await _row_source(session, copy, _read_list(chunks))
+        columns, source = await _row_source(session, copy, read_list(chunks))
     else:
-        columns, source = await _row_source(session, copy, _read_lines(chunks))
+        columns, source = await _row_source(session, copy, read_lines(chunks))
     session.unknown = True
     status = await session.connection.copy_to_table(
         table, schema_name=schema, columns=columns, source=source, format="csv", header=media == CSV
@@ -94,46 +84,6 @@ async def _csv_source(
             yield chunk
 
     return names, source()
-
-
-async def _read_lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[JSON]]:
-    """Rows of NDJSON, one list for each chunk that was read."""
-    rest, number = b"", 0
-    async for chunk in chunks:
-        if b"\n" not in chunk:
-            rest += chunk
-            if len(rest) > LINE_BYTES_MAX:
-                raise InvalidInput(f"line {number + 1} is too long (limit LINE_BYTES_MAX: {LINE_BYTES_MAX:,} bytes)")
-            continue
-        *lines, rest = (rest + chunk).split(b"\n")
-        yield _decode_lines(lines, number)
-        number += len(lines)
-    yield _decode_lines([rest], number)
-
-
-def _decode_lines(lines: list[bytes], before: int) -> list[JSON]:
-    try:
-        return [_decode(line) for line in lines if line and not line.isspace()]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidInput(f"a line after line {before:,} is not valid JSON") from None
-
-
-async def _read_list(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[JSON]]:
-    body = bytearray()
-    async for chunk in chunks:
-        body += chunk
-        if len(body) > JSON_BYTES_MAX:
-            raise InvalidInput(
-                f"the JSON list is too long (limit JSON_BYTES_MAX: {JSON_BYTES_MAX:,} bytes); use NDJSON"
-            )
-    try:
-        rows = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise InvalidInput("the payload of `from_ref` is not valid JSON") from None
-    if type(rows) is not list:
-        raise InvalidInput("the payload of `from_ref` is not a list of rows")
-    for start in range(0, len(rows), 10_000):
-        yield rows[start : start + 10_000]
 
 
 async def _row_source(
@@ -207,21 +157,7 @@ class _CsvWriter:
 
 
 def _field(value: JSON, array: bool) -> str:
-    kind = type(value)
-    if kind is str:
-        return _quoted(value)
-    if kind is int or kind is float:
-        return repr(value)
-    if value is None:
-        return ""
-    if kind is bool:
-        return "true" if value else "false"
-    text = array_text(value) if array and kind is list else _encode(value).decode()
-    return _quoted(text)
-
-
-def _quoted(text: str) -> str:
-    return '"' + text.replace('"', '""') + '"'
+    return csv_text(array_text(value)) if array and type(value) is list else csv_field(value)
 
 
 async def copy_out(session: PostgresSession, copy: Copy, params: Params) -> Output:
@@ -234,27 +170,14 @@ async def copy_out(session: PostgresSession, copy: Copy, params: Params) -> Outp
         raise InvalidInput("the query of `copy` returns no columns")
     count = 0
 
-    async def chunks() -> AsyncGenerator[bytes, None]:
+    async def batches() -> AsyncGenerator[list[dict[str, JSON]], None]:
         nonlocal count
-        gathered = [_csv_lines([names])] if copy.to == "csv" else []
-        size = 0
-        async with aclosing(session.batches(statement, prepared, values)) as batches:
-            async for batch in batches:
+        async with aclosing(session.batches(statement, prepared, values)) as read:
+            async for batch in read:
                 count += len(batch)
-                lines = _csv_lines([*map(dict.values, batch)]) if copy.to == "csv" else _encode_lines(batch)
-                gathered.append(lines)
-                size += len(lines)
-                if size >= CHUNK_BYTES:
-                    yield b"".join(gathered)
-                    gathered, size = [], 0
-        yield b"".join(gathered)
+                yield batch
 
     content_type = CSV if copy.to == "csv" else NDJSON
-    async with aclosing(chunks()) as source:
+    async with aclosing(batches()) as rows, aclosing(encoded(rows, names, copy.to)) as source:
         ref = await session.call.results.write(session.call.execution_id, source, content_type)
     return Output(data={"rows": count}, ref=ref, own=own_part(count))
-
-
-def _csv_lines(rows: Iterable[Iterable[JSON]]) -> bytes:
-    """The form that `copy_in` reads: an empty field is null, and text is quoted."""
-    return ("".join(",".join(_field(value, False) for value in row) + "\n" for row in rows)).encode()

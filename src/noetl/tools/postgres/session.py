@@ -11,6 +11,8 @@ from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from msgspec.structs import replace
+
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import Call
@@ -24,6 +26,7 @@ from noetl.tools.sql.statements import (
     parse_statements,
     refuse_transactions,
 )
+from noetl.tools.sql.stored import Stored, count_statement, rows_in, stored_ref
 
 if TYPE_CHECKING:
     from noetl.tools.postgres.tool import PostgresInput
@@ -53,19 +56,18 @@ class PostgresSession:
         self._limit = RowLimit(call.spec)
 
     async def run(self, input: PostgresInput) -> Output:
-        from noetl.tools.postgres.copy import copy_in, copy_out
-
         try:
-            await self._set_timeout()
-            if input.copy is not None and input.copy.query is not None:
-                return await copy_out(self, input.copy, input.params)
-            if input.copy is not None:
-                return await copy_in(self, input.copy)
-            if input.query is not None:
-                return _output(await self._query(parse_statement(input.query, input.params)))
-            if input.command is not None:
-                return _output(await self._command(parse_statements(input.command, input.params)))
-            return failed("input", "`query`, `command` or `copy` is required")
+            if input.stored is not None:
+                ref = self._ref(input.stored)  # before the statement: invalid names must have no effect
+            await self.set_timeout()
+            output = await self._execute(input)
+            if input.stored is None or output.status == "error":
+                return output
+            if input.stored.count:
+                counted = await self._query(count_statement(rows_in(ref["locator"])))
+                assert counted.rows is not None
+                ref = self._ref(input.stored, counted.rows[0]["count"])
+            return replace(output, data={"rows": output.own["pg"]["rowcount"]}, ref=ref)
         except ToolError as error:
             return error.output()
         except NoetlError as error:
@@ -73,7 +75,26 @@ class PostgresSession:
         except Exception as error:  # noqa: BLE001  # the driver raises OSError, its own errors and others
             return failure_of(error, unknown=self.unknown)
 
-    async def _set_timeout(self) -> None:
+    def _ref(self, stored: Stored, count: int | None = None) -> dict[str, JSON]:
+        auth = self.call.auth
+        return stored_ref(stored, {"system": "postgres"}, auth.name if auth is not None else None, count)
+
+    async def _execute(self, input: PostgresInput) -> Output:
+        from noetl.tools.postgres.copy import copy_in, copy_out
+
+        if input.copy is not None and input.copy.query is not None:
+            if input.stored is not None:
+                raise InvalidInput("`copy` with `query` reads rows; `stored` needs a statement that stores some")
+            return await copy_out(self, input.copy, input.params)
+        if input.copy is not None:
+            return await copy_in(self, input.copy)
+        if input.query is not None:
+            return _output(await self._query(parse_statement(input.query, input.params)))
+        if input.command is not None:
+            return _output(await self._command(parse_statements(input.command, input.params)))
+        return failed("input", "`query`, `command` or `copy` is required")
+
+    async def set_timeout(self) -> None:
         """Limits the statement on the server, in case the worker dies and cannot cancel it."""
         timeout = self.call.spec.get("timeout")
         seconds = timeout.get("total") if isinstance(timeout, dict) else timeout

@@ -12,6 +12,7 @@ from noetl.playbook.kinds import Sql
 from noetl.tool import Auth, Call, Tool
 from noetl.tools.errors import ToolError, not_installed
 from noetl.tools.sql import CommandField, MaxRowsField, QueryField
+from noetl.tools.sql.stored import StoredField
 
 if TYPE_CHECKING:
     from noetl.tools.postgres.pool import ConnectionPools
@@ -46,6 +47,7 @@ class PostgresInput(Struct, kw_only=True):
         list[JSON] | dict[str, JSON] | None,
         Meta(description="values for `$1`, … (a list) or `:name` (a mapping) in the SQL; not needed for `{{ }}`"),
     ] = None
+    stored: StoredField = None
 
 
 class PostgresSpec(Struct, kw_only=True):
@@ -69,7 +71,9 @@ class PostgresTool(Tool):
     """Runs SQL on PostgreSQL. Every `{{ }}` becomes a bound value, never part of the SQL text.
 
     `auth` names the keychain entry with the connection and the credentials. `output.data` is a list of
-    objects, one for each row. A `command` returns the rows of the last statement that returns rows.
+    objects, one for each row. A `command` returns the rows of the last statement that returns rows. With
+    `stored`, `output.ref` is a Ref to rows in the database, and `resolve` fetches them with the same
+    credential.
     """
 
     kind = "postgres"
@@ -125,7 +129,7 @@ query: SELECT id, name FROM customers WHERE city = {{ workload.city }}
         if self._pools is None:
             networks = [ip_network(each) for each in self._allow]
             self._pools = ConnectionPools(allow_private=self._allow_private, allow=networks)
-        async with self._pools.connection(auth.values, _connect_s(call.spec)) as connection:
+        async with self._pools.connection(auth.values, connect_seconds(call.spec)) as connection:
             return await PostgresSession(connection, call).run(input)
 
     async def close(self) -> None:
@@ -134,7 +138,7 @@ query: SELECT id, name FROM customers WHERE city = {{ workload.city }}
             await pools.close()
 
 
-def _connect_s(spec: dict[str, JSON]) -> float:
+def connect_seconds(spec: dict[str, JSON]) -> float:
     timeout = spec.get("timeout")
     seconds = timeout.get("connect") if isinstance(timeout, dict) else None
     return float(seconds) if isinstance(seconds, int | float) and seconds > 0 else CONNECT_S

@@ -33,7 +33,18 @@ class DatabaseFile(NamedTuple):
 class SqliteSession:
     """Opens the file, runs the statements and closes it again."""
 
-    def __init__(self, file: DatabaseFile, statements: Sequence[Statement], *, attach: bool, limit: RowLimit) -> None:
+    def __init__(
+        self,
+        file: DatabaseFile,
+        statements: Sequence[Statement],
+        *,
+        attach: bool,
+        limit: RowLimit,
+        count: Statement | None = None,
+    ) -> None:
+        """`count`: a statement to run after the others; its result is `counted`."""
+        self._count = count
+        self.counted: int | None = None
         self._file = file
         self._statements = statements
         self._attach = attach
@@ -51,14 +62,13 @@ class SqliteSession:
     def run(self) -> Output:
         try:
             connection = apsw.Connection(self._file.path, flags=apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
-        except apsw.CantOpenError as error:
-            return _failure(error, f'"{self._file.written}" cannot be opened: {_open_error(self._file)}')
         except apsw.Error as error:
-            return _failure(error)
+            return open_failure(error, self._file)
         try:
             try:
                 self._prepare(connection)
                 result = self._run_all(connection)
+                counted = None if self._count is None else self._run_one(connection, self._count)
             finally:
                 self._connection = None
                 connection.close(True)
@@ -66,15 +76,15 @@ class SqliteSession:
             return error.output()
         except apsw.Error as error:
             return _failure(error)
+        if counted is not None and counted.rows is not None:
+            self.counted = counted.rows[0]["count"]
         return Output(data=result.rows, own=_own_part(rowcount=result.rowcount))
 
     def _prepare(self, connection: apsw.Connection) -> None:
         self._connection = connection
+        prepare(connection, attach=self._attach)
         connection.set_busy_handler(self._wait)
         connection.set_progress_handler(self._stopped.is_set, STEPS)
-        connection.execute("PRAGMA trusted_schema = 0")
-        if not self._attach:
-            connection.authorizer = _authorize
 
     def _wait(self, tries: int) -> bool:
         """Another connection is writing. True: try again."""
@@ -106,7 +116,7 @@ class SqliteSession:
             columns = [str(column[0]) for column in cursor.get_description()]
             return not self._stopped.is_set()
 
-        values = tuple(_bind(value, index) for index, value in enumerate(statement.values))
+        values = tuple(bind(value, index) for index, value in enumerate(statement.values))
         before = connection.total_changes()
         cursor = connection.cursor()
         cursor.exec_trace = on_start
@@ -119,14 +129,31 @@ class SqliteSession:
         if not columns:
             return StatementResult(None, changed)
         names = unique_names(columns)
-        rows = [
-            {
-                name: value if type(value) in PLAIN_TYPES else to_json(value)
-                for name, value in zip(names, record, strict=True)
-            }
-            for record in records
-        ]
+        rows = [row_of(names, record) for record in records]
         return StatementResult(rows, changed or len(rows))
+
+
+def prepare(connection: apsw.Connection, *, attach: bool = False) -> None:
+    """Untrusted SQL: it may use no other file, and functions of the schema have no side effects."""
+    connection.set_busy_timeout(int(BUSY_S * 1000))
+    connection.execute("PRAGMA trusted_schema = 0")
+    if not attach:
+        connection.authorizer = _authorize
+
+
+def row_of(names: Sequence[str], record: Sequence[Any]) -> dict[str, JSON]:
+    return {
+        name: value if type(value) in PLAIN_TYPES else to_json(value) for name, value in zip(names, record, strict=True)
+    }
+
+
+def open_failure(error: Exception, file: DatabaseFile) -> Output:
+    """An error of SQLite; one of opening the file names the reason."""
+    if isinstance(error, apsw.CantOpenError):
+        return _failure(error, f'"{file.written}" cannot be opened: {_open_error(file)}')
+    if isinstance(error, apsw.Error):
+        return _failure(error)
+    raise error
 
 
 def _open_error(file: DatabaseFile) -> str:
@@ -151,7 +178,7 @@ def _authorize(code: int, first: str | None, second: str | None, _database: str 
     return apsw.SQLITE_OK
 
 
-def _bind(value: JSON, index: int) -> str | int | float | bytes | None:
+def bind(value: JSON, index: int) -> str | int | float | bytes | None:
     """A JSON value as a SQLite value: booleans become integers, lists and mappings JSON text."""
     if isinstance(value, bool):
         return int(value)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from noetl.output import JSON, Output, failed
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput
 from noetl.tools.sql import CommandField, MaxRowsField, QueryField
+from noetl.tools.sql.stored import Stored, StoredField, count_statement, rows_in, stored_ref
 
 if TYPE_CHECKING:
     from noetl.tools.sql.threads import StoppableThreads
@@ -33,6 +35,7 @@ class SqliteInput(Struct, kw_only=True):
         list[JSON] | dict[str, JSON] | None,
         Meta(description="values for `?` (a list) or `:name` (a mapping) in the SQL; not needed for `{{ }}`"),
     ] = None
+    stored: StoredField = None
 
 
 class SqliteSpec(Struct, kw_only=True):
@@ -58,7 +61,7 @@ class SqliteTool(Tool):
     """Runs SQL on a SQLite file. Every `{{ }}` becomes a bound value, never part of the SQL text.
 
     `output.data` is a list of objects, one for each row. A `command` returns the rows of the last statement
-    that returns rows.
+    that returns rows. With `stored`, `output.ref` is a Ref to rows in the file, which `resolve` fetches.
     """
 
     kind = "sqlite"
@@ -90,15 +93,27 @@ query: SELECT 3 + 4 AS n
                 return failed("input", "`query` or `command` is required")
             for statement in statements:
                 refuse_transactions(statement)
-            file = DatabaseFile(_absolute(input.path, call.folder), input.path)
+            file = DatabaseFile(database_path(input.path, call.folder), input.path)
+            ref = None if input.stored is None else _ref(input.stored, file.path)
         except InvalidInput as error:
             return error.output()
-        session = SqliteSession(file, statements, attach=call.spec.get("attach") is True, limit=RowLimit(call.spec))
+        counts = ref is not None and input.stored is not None and input.stored.count
+        session = SqliteSession(
+            file,
+            statements,
+            attach=call.spec.get("attach") is True,
+            limit=RowLimit(call.spec),
+            count=count_statement(rows_in(ref["locator"])) if ref is not None and counts else None,
+        )
         if self._threads is None:
             from noetl.tools.sql.threads import StoppableThreads
 
             self._threads = StoppableThreads(THREADS_MAX, "sqlite")
-        return await self._threads.run(session.run, session.stop)
+        output = await self._threads.run(session.run, session.stop)
+        if input.stored is None or output.status == "error":
+            return output
+        ref = _ref(input.stored, file.path, session.counted)
+        return replace(output, data={"rows": output.own["sqlite"]["rowcount"]}, ref=ref)
 
     async def close(self) -> None:
         if self._threads is not None:
@@ -106,7 +121,14 @@ query: SELECT 3 + 4 AS n
             self._threads = None
 
 
-def _absolute(path: str, folder: str | None) -> str:
+def _ref(stored: Stored, path: str, count: int | None = None) -> dict[str, JSON]:
+    """Raises InvalidInput."""
+    if path == ":memory:":
+        raise InvalidInput("`stored` needs a file: `:memory:` exists during one call only")
+    return stored_ref(stored, {"system": "sqlite", "path": path}, count=count)
+
+
+def database_path(path: str, folder: str | None) -> str:
     """Raises InvalidInput."""
     from noetl.tools.paths import path_inside
 

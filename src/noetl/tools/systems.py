@@ -1,0 +1,95 @@
+"""The author's own systems, as Refs name them (D98): databases with rows. Connections are opened when needed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from noetl.output import JSON
+from noetl.tool import Auth, Call
+from noetl.tools.errors import InvalidInput, ToolError
+
+if TYPE_CHECKING:
+    from noetl.tools.postgres.pool import ConnectionPools
+    from noetl.tools.sql.rows import RowSource
+    from noetl.tools.sql.threads import StoppableThreads
+
+DATABASES: Final = ("postgres", "sqlite", "duckdb")
+THREADS_MAX: Final = 4  # of SQLite and DuckDB calls at the same time
+
+
+class NotInstalled(ToolError):
+    """The library for a system is an optional dependency, and it is missing."""
+
+    kind = "tool"
+
+
+class Systems:
+    """The connections of one tool to systems of authors."""
+
+    def __init__(self, *, allow_private: bool = True, allow: Sequence[str] = ()) -> None:
+        """The fields of AddressPolicy (D88)."""
+        self._allow_private = allow_private
+        self._allow = tuple(allow)
+        self._pools: ConnectionPools | None = None
+        self._threads: StoppableThreads | None = None
+
+    def rows(self, where: Mapping[str, JSON], auth: Auth | None, call: Call) -> RowSource:
+        """The database that a locator names. Raises ToolError."""
+        try:
+            match where.get("system"):
+                case "postgres":
+                    return self._postgres(auth, call)
+                case "sqlite":
+                    from noetl.tools.sqlite.rows import SqliteRows
+                    from noetl.tools.sqlite.session import DatabaseFile
+                    from noetl.tools.sqlite.tool import database_path
+
+                    path = database_path(_path(where), call.folder)
+                    return SqliteRows(DatabaseFile(path, _path(where)), self._pool())
+                case "duckdb":
+                    from noetl.tools.duckdb.rows import DuckdbRows
+                    from noetl.tools.duckdb.tool import database_path as duckdb_path
+
+                    return DuckdbRows(duckdb_path(_path(where), call.folder), self._pool())
+        except ImportError as error:
+            raise NotInstalled(f"a library of this system is not installed on this worker: {error.name}") from None
+        known = ", ".join(DATABASES)
+        raise InvalidInput(f'"{str(where.get("system"))[:40]}" is not a database that can be read; known: {known}')
+
+    def _postgres(self, auth: Auth | None, call: Call) -> RowSource:
+        from ipaddress import ip_network
+
+        import asyncpg  # noqa: F401  # an optional dependency
+
+        from noetl.tools.postgres.pool import ConnectionPools
+        from noetl.tools.postgres.rows import PostgresRows
+
+        if auth is None:
+            raise InvalidInput("PostgreSQL needs a keychain entry, and none is named")
+        if self._pools is None:
+            networks = [ip_network(each) for each in self._allow]
+            self._pools = ConnectionPools(allow_private=self._allow_private, allow=networks)
+        return PostgresRows(self._pools, auth, call)
+
+    def _pool(self) -> StoppableThreads:
+        if self._threads is None:
+            from noetl.tools.sql.threads import StoppableThreads
+
+            self._threads = StoppableThreads(THREADS_MAX, "systems")
+        return self._threads
+
+    async def close(self) -> None:
+        if self._pools is not None:
+            pools, self._pools = self._pools, None
+            await pools.close()
+        if self._threads is not None:
+            self._threads.close()
+            self._threads = None
+
+
+def _path(where: Mapping[str, JSON]) -> str:
+    path = where.get("path")
+    if not isinstance(path, str):
+        raise InvalidInput("the Ref names no file")
+    return path
