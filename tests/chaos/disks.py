@@ -33,6 +33,9 @@ class SmallDisk:
     def make_space(self) -> None:
         self._ballast.unlink()
 
+    def grow(self, megabytes: int) -> None:
+        subprocess.run(["mount", "-o", f"remount,size={megabytes}m", str(self.folder)], check=True)
+
     def forbid_writing(self) -> None:
         subprocess.run(["mount", "-o", "remount,ro", str(self.folder)], check=True)
 

@@ -100,6 +100,18 @@ def test_a_run_reports_a_full_disk_and_continues_without_loss_when_there_is_spac
     workspace.check_sound(id)
 
 
+def test_a_full_disk_loses_no_large_value_of_a_scope(api: Api, disk: SmallDisk) -> None:
+    workspace = CrashWorkspace(disk.folder, api, COUNT)
+    playbook = Path(__file__).parents[1] / "e2e" / "playbooks" / "large_values.yaml"
+    done = workspace.call("run", playbook, "--set", "bytes=300000", "--format", "json")
+    document = json.loads(done.stdout)
+    assert (done.returncode, document["status"]) == (3, "interrupted")
+    assert document["error"]["message"].startswith("storage full: no space for result ")
+    disk.grow(400)
+    assert workspace.go_on()["output"]["data"]["collected"] == [0, 1, 2, 1, 2, 3, 2, 3, 4]
+    workspace.check_sound(document["execution_id"])
+
+
 def test_a_run_continues_by_itself_when_there_is_space_again(api: Api, disk: SmallDisk, tmp_path: Path) -> None:
     with serving() as other:
         output = expected(other, tmp_path / "elsewhere")
