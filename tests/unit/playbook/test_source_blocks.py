@@ -1,4 +1,4 @@
-"""Every code block of the source documents stands word for word in a playbook of tests/fixtures/seeds, or is listed here."""
+"""Every code block of the source documents stands word for word in a playbook that the tests run, or is listed here."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ ROOT = Path(__file__).parents[3]
 
 # Blocks that are no part of a playbook, and the tests of their content.
 NOT_RUN = {
-    "000 §9.1": ("JSON of a reference in an event", "tests/unit/engine/test_results.py"),
+    "000 §9.1": ("JSON of a reference in an event; 004 §7.4 replaces it", "tests/e2e/test_source_documents.py"),
     "000 §Appendix A": ("a grammar", "tests/unit/playbook/test_json_schema.py"),
     "002 §4.1": ("pseudo-code of the merge of specs", "tests/unit/playbook/test_spec.py"),
-    "002 §5.2": ("JSON of an output", "tests/unit/engine/test_scopes.py"),
+    "002 §5.2": ("JSON of an output", "tests/e2e/test_source_documents.py"),
     "003 §3.1": ("pseudo-code of the merge of specs", "tests/unit/playbook/test_spec.py"),
-    "004 §7.4": ("the reference that a tool returns", "tests/unit/engine/test_results.py"),
+    "004 §7.4": ("the reference that a tool returns", "tests/e2e/test_source_documents.py"),
 }
 # Lines that a block needs to run and that stand inside it: the http task of 004 §3.3 has no url in the document.
 ADDED = {"004 §3.3/2": ("input:", 'url: "{{ workload.api_url }}"')}
