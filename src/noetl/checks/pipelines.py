@@ -22,7 +22,8 @@ class Way(NamedTuple):
 
     falls: bool  # the next task follows: by `continue`, or because no rule matches
     jumps: tuple[str, ...]
-    follows: tuple[str, ...]  # all of them: tasks, END, FAIL
+    follows: tuple[str, ...]  # all of them: tasks, the task itself by `retry`, END, and FAIL by `do: fail`
+    may_fail: bool  # an error that no rule handles, or a retry without attempts left, ends the pipeline
 
 
 def ways(tasks: tuple[CompiledTask, ...]) -> dict[str, Way]:
@@ -36,6 +37,7 @@ def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
     falls = bool(each.skips)
     jumps: list[str] = []
     decided = False
+    may_fail = not each.rules
     for rule in each.rules:
         if rule.when is False or decided:
             continue
@@ -43,7 +45,8 @@ def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
             case "continue":
                 falls = True
             case "retry":
-                follows += [each.source.name, FAIL]
+                follows.append(each.source.name)
+                may_fail = True
             case "break":
                 follows.append(END)
             case "fail":
@@ -51,16 +54,12 @@ def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
             case "jump" if rule.source.to in names:
                 jumps.append(rule.source.to)
         decided = rule.always
-    if not each.rules:
+    if not decided:
         falls = True
-        follows.append(FAIL)
-    elif not decided:
-        falls = True
-        if each.source.policy and each.source.policy.on_unmatched == "fail":
-            follows.append(FAIL)
+        may_fail = may_fail or each.on_unmatched == "fail"
     if falls:
         follows.append(after)
-    return Way(falls, tuple(jumps), tuple(dict.fromkeys([*follows, *jumps])))
+    return Way(falls, tuple(jumps), tuple(dict.fromkeys([*follows, *jumps])), may_fail)
 
 
 def runs_before(tasks: tuple[CompiledTask, ...]) -> Callable[[str, str], bool]:
@@ -88,7 +87,6 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
         return
     if len(tasks) == 1 and not tasks[0].rules:
         return  # the usual step: nothing can be wrong
-    by_name = {each.source.name: each for each in tasks}
     place = {each.source.name: index for index, each in enumerate(tasks)}
     through = ways(tasks)
     follows = {name: way.follows for name, way in through.items()}
@@ -98,13 +96,36 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
             message = f'no path through the pipeline reaches "{each.source.name}"'
             report.add("unreachable-task", each.source.at, message)
         _dead_rules(each, report)
-    for cycle in cycles({name: [to for to in follows[name] if to in by_name] for name in follows}):
-        inside = set(cycle)
-        if inside <= reached and not any(set(follows[name]) - inside for name in cycle):
-            words = " → ".join([*cycle, cycle[0]])
-            first = min(cycle, key=lambda name: place[name])
-            report.add("endless-jump", by_name[first].source.at, f"no rule leaves the cycle {words}")
+    _endless(tasks, through, reached, report)
     _fall_through(tasks, place, through, reached, report)
+
+
+def _endless(
+    tasks: tuple[CompiledTask, ...], through: dict[str, Way], reached: set[str], report: ProblemReport
+) -> None:
+    """A cycle needs a rule that leaves it: that a call may fail is not a way out (D111).
+
+    `retry` is not part of a cycle, because its attempts are limited.
+    """
+    by_name = {each.source.name: each for each in tasks}
+    for cycle in cycles({name: _next_tasks(name, way) for name, way in through.items()}):
+        inside = set(cycle)
+        exits = {to for name in cycle for to in through[name].follows} - inside
+        if not inside <= reached or exits - {FAIL}:
+            continue
+        first = next(name for name in by_name if name in inside)
+        words = " → ".join([*cycle, cycle[0]])
+        at, fix = by_name[first].source.at, '- when: "{{ … }}"\n  then: {do: break}'
+        if exits:
+            message = f"the cycle {words} ends only with do: fail: no way leads to the end of the pipeline"
+            report.add("endless-jump", at, message, severity="warning", fix=fix)
+        else:
+            unless = "; it ends only when a call fails" if any(through[name].may_fail for name in cycle) else ""
+            report.add("endless-jump", at, f"no rule leaves the cycle {words}{unless}", fix=fix)
+
+
+def _next_tasks(name: str, way: Way) -> list[str]:
+    return [to for to in way.follows if to not in (END, FAIL) and (to != name or name in way.jumps)]
 
 
 def _dead_rules(each: CompiledTask, report: ProblemReport) -> None:

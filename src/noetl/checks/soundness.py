@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 
 from noetl.checks.pipelines import check_pipeline
 from noetl.errors import Related
-from noetl.net.graph import cycles, descendants, live_arcs, reachable
+from noetl.net.graph import carries, cycles, descendants, live_arcs, must_fire, reachable
 from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program
 from noetl.playbook.validation import ProblemReport
 
@@ -101,8 +101,8 @@ def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: Skeleton) -> 
     leaves = stays = False
     for arc in live_arcs(step):
         if all(target in inside for target in skeleton.targets(arc)):
-            stays = stays or arc.takes_every_success
-        elif arc.takes_failure:
+            stays = stays or must_fire(arc, step).success
+        elif carries(arc, step) != "success":
             return True
         else:
             leaves = True
@@ -111,7 +111,7 @@ def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: Skeleton) -> 
 
 
 def _may_refuse_all(step: CompiledStep) -> bool:
-    return not any(arc.takes_every_success for arc in step.arcs)
+    return not any(must_fire(arc, step).success for arc in step.arcs)
 
 
 def _joins(skeleton: Skeleton, report: ProblemReport) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 from noetl.net.program import CompiledArc, CompiledStep, Program
@@ -149,17 +150,32 @@ _KNOWN = frozenset({("event", "name"), ("event", "status"), ("output", "status")
 _WORD = re.compile(r"""'[^']*'|"[^"]*"|[()\[\]{}]|\b(?:and|or|if)\b""")
 
 
-def live_arcs(step: CompiledStep) -> list[CompiledArc]:
-    """The arcs that may fire. In exclusive mode an arc that takes every success hides the later ones.
+class Ends(NamedTuple):
+    """The ends of a step, after which something may or must happen."""
 
-    Later arcs that take failures may still fire.
+    success: bool
+    failure: bool
+
+
+_NEVER = Ends(success=False, failure=False)
+_BOTH = Ends(success=True, failure=True)
+
+
+def live_arcs(step: CompiledStep) -> list[CompiledArc]:
+    """The arcs that may fire.
+
+    In exclusive mode an arc that takes every success hides the later ones that can fire only after a success;
+    the same holds for failures (D111).
     """
     live: list[CompiledArc] = []
-    closed = False
+    taken = _NEVER
     for arc in step.arcs:
-        if arc.when is not False and (not closed or arc.takes_failure):
+        may = _may_fire(arc, step)
+        if (may.success and not taken.success) or (may.failure and not taken.failure):
             live.append(arc)
-        closed = closed or (not step.inclusive and arc.takes_every_success)
+        if not step.inclusive:
+            must = must_fire(arc, step)
+            taken = Ends(taken.success or must.success, taken.failure or must.failure)
     return live
 
 
@@ -188,41 +204,70 @@ def _targets(step: CompiledStep, program: Program) -> list[str]:
 def carries(arc: CompiledArc, step: CompiledStep) -> Carries:
     """What an arc may carry: the success of its step, its failure, or both (D37).
 
-    For display only: the engine never decides by it. A guard is split at its `and`s; a part that reads only
-    the way in which the step ended can be evaluated before the run.
+    For checks and display: the engine never decides by it.
     """
+    may = _may_fire(arc, step)
+    if may.success == may.failure:
+        return "both" if arc.takes_failure else "success"
+    return "success" if may.success else "failure"
+
+
+def _may_fire(arc: CompiledArc, step: CompiledStep) -> Ends:
+    """A guard is split at its `and`s; a part that reads only how the step ended is evaluated before the run."""
+    if arc.when is False:
+        return _NEVER
     if not (arc.takes_failure and isinstance(arc.when, Template)):
-        return "success"
-    parts = list(_parts(arc.when))
-    done = "loop.done" if step.source.loops else "step.done"
-    success = all(_may_hold(part, _ended(done, "ok")) for part in parts)
-    failure = all(_may_hold(part, _ended("step.failed", "error")) for part in parts)
-    if success == failure:
-        return "both"
-    return "success" if success else "failure"
+        return Ends(success=True, failure=False)
+    after_success, after_failure = _values(arc.when, step)
+    may = Ends(False not in after_success, False not in after_failure)
+    return may if any(may) else _BOTH  # a guard that can never hold is reported by other checks
+
+
+def must_fire(arc: CompiledArc, step: CompiledStep) -> Ends:
+    """After which ends the guard of the arc holds in every run."""
+    if not isinstance(arc.when, Template):
+        return Ends(success=arc.takes_every_success, failure=False)
+    if not arc.takes_failure:
+        return _NEVER
+    after_success, after_failure = _values(arc.when, step)
+    return Ends(set(after_success) == {True}, set(after_failure) == {True})
+
+
+def _values(when: Template, step: CompiledStep) -> tuple[list[bool | None], list[bool | None]]:
+    """The values of the parts of a guard after a success and after a failure; None: known only in a run."""
+    parts = _parts(when)
+    success = _ended("loop.done" if step.source.loops else "step.done", "ok")
+    failure = _ended("step.failed", "error")
+    return [_value(part, success) for part in parts], [_value(part, failure) for part in parts]
 
 
 def _ended(name: str, status: str) -> dict[str, JSON]:
     return {"event": {"name": name, "status": status}, "output": {"status": status}}
 
 
-def _may_hold(part: Template, scope: dict[str, JSON]) -> bool:
+def _value(part: Template, scope: dict[str, JSON]) -> bool | None:
     if not all(read.path in _KNOWN for read in part.reads):
-        return True
+        return None
     try:
         return part.holds(scope)
     except TemplateError:
-        return True
+        return None
 
 
-def _parts(when: Template) -> Iterator[Template]:
+def _parts(when: Template) -> tuple[Template, ...]:
     """The guard holds when all parts hold; one that cannot be split is its only part."""
-    text = when.source.strip().removeprefix("{{").removesuffix("}}")
-    texts = _conjuncts(text) if when.typed else None
+    if when.typed and "and" in when.source:
+        return _split(when.source) or (when,)
+    return (when,)
+
+
+@lru_cache(maxsize=1024)
+def _split(source: str) -> tuple[Template, ...]:
+    texts = _conjuncts(source.strip().removeprefix("{{").removesuffix("}}")) or ()
     try:
-        yield from [compile_template(f"{{{{ {each} }}}}") for each in texts or ()] or [when]
+        return tuple(compile_template(f"{{{{ {each} }}}}") for each in texts)
     except BadTemplate:
-        yield when
+        return ()
 
 
 def _conjuncts(text: str) -> list[str] | None:

@@ -121,10 +121,10 @@ CODES: dict[str, ProblemCode] = {
     # L5
     "unreachable-step": ProblemCode("L5", "warning", "No path of arcs leads from the entry step to this step.", "Add an arc to the step, or remove it."),
     "unreachable-task": ProblemCode("L5", "warning", "No path through the pipeline reaches this task.", "Change the rules of the preceding tasks, or remove the task."),
-    "dead-arc": ProblemCode("L5", "warning", "The arc is never taken: its guard is always false, or in exclusive mode an earlier arc is always taken.", "Change the order of the arcs, give the earlier arc a `when`, or remove this one."),
+    "dead-arc": ProblemCode("L5", "warning", "The arc is never taken: its guard is always false, or in exclusive mode an earlier arc is always taken. After an arc without `when`, only an arc whose guard can be true after a failure may fire.", "Change the order of the arcs, give the earlier arc a `when`, or remove this one."),
     "dead-rule": ProblemCode("L5", "warning", "The rule is never reached, because an earlier rule always matches.", "Change the order of the rules."),
     "endless-cycle": ProblemCode("L5", "error", "The steps form a cycle without an exit, so a token that enters it never ends.", "Add an arc with a `when` that leaves the cycle."),
-    "endless-jump": ProblemCode("L5", "error", "The jumps between tasks form a cycle without an exit.", "Add a rule with `break`, `fail` or `continue` that leaves the cycle."),
+    "endless-jump": ProblemCode("L5", "error", "The jumps between tasks form a cycle that no rule leaves. That a call may fail, or that a `retry` uses up its attempts, is not an exit. If only `do: fail` leaves the cycle, this is a warning.", "Add a rule with `break` or `continue` that leaves the cycle."),
     "undeclared-join": ProblemCode("L5", "warning", "Several branches of a fork lead to this step, and it does not declare a join. It runs once for each branch.", "Declare the intention: `spec.policy.admit.join: all` or `each`."),
     "fall-through": ProblemCode("L5", "warning", "A jump leads forward to this task, but the preceding task also continues into it.", "End the preceding task with an explicit `jump` or `break`."),
     "not-provable": ProblemCode("L5", "info", "The target of an arc is a template, so the check cannot prove that the net is sound.", "List the possible targets: `to: [a, b]`."),
@@ -143,7 +143,7 @@ CODES: dict[str, ProblemCode] = {
 }  # fmt: skip
 
 # Errors that 0.1 did not report. A playbook that it accepted, in the catalog or in a log, still runs.
-LATER_ERRORS = frozenset({"unknown-field", "bad-code", "missing-argument"})
+LATER_ERRORS = frozenset({"unknown-field", "bad-code", "missing-argument", "endless-jump"})
 
 
 def problem(

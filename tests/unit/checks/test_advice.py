@@ -38,7 +38,8 @@ GOES_ON = {
 def test_rules_that_never_ask_for_an_error_and_let_it_go_on_are_doubted(directive: str) -> None:
     rules = f"[{{when: '{{{{ output.data.more }}}}', then: {{do: fail}}}}, {GOES_ON[directive]}]"
     body = task(f"kind: http\nname: t\nurl: x\nspec: {{policy: {{rules: {rules}}}}}")
-    assert [each.code for each in checked(body).problems] == ["unseen-error"]
+    cycle = ["endless-jump"] if directive == "jump" else []  # only the failure leaves it
+    assert [each.code for each in checked(body).problems] == [*cycle, "unseen-error"]
 
 
 @pytest.mark.parametrize(

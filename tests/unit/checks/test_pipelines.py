@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from tests.playbooks import checked
+import pytest
+
+from tests.playbooks import checked, problem_places
 
 CODES = {"unreachable-task", "endless-jump", "fall-through", "dead-rule"}
 
 
 def found(*tasks: str) -> list[tuple[str, str]]:
     """What L5 says of tasks written as `name: rule; rule`, a rule as `when ?: then`, e.g. `a: jump c ? ctx.x; break`."""
+    problems = checked(_body(tasks)).problems
+    return [(each.code, each.message.split('"')[1]) for each in problems if each.code in CODES]
+
+
+def _body(tasks: tuple[str, ...]) -> str:
     lines = ["workflow:", "- step: start", "  tool:"]
     for each in tasks:
         name, _, rules = each.partition(":")
@@ -18,8 +25,12 @@ def found(*tasks: str) -> list[tuple[str, str]]:
         written = [_rule(rule.strip()) for rule in rules.split(";") if rule.strip()]
         if written:
             lines.append(f"    spec: {{policy: {{rules: [{', '.join(written)}]}}}}")
-    problems = checked("\n".join(lines)).problems
-    return [(each.code, each.message.split('"')[1]) for each in problems if each.code in CODES]
+    return "\n".join(lines)
+
+
+def messages(*tasks: str) -> list[tuple[str, str]]:
+    problems = checked(_body(tasks)).problems
+    return [(each.severity, each.message) for each in problems if each.code == "endless-jump"]
 
 
 def _rule(rule: str) -> str:
@@ -53,12 +64,53 @@ def test_a_circle_of_jumps_that_no_rule_leaves_is_an_error() -> None:
     ]
 
 
-def test_a_task_without_rules_leaves_the_circle_by_failing() -> None:
-    assert found("a", "b: jump a") == []
+JUMPS_BACK = """\
+workflow:
+- step: start
+  tool:
+  - name: init
+    kind: noop
+  - name: work
+    kind: http
+    url: x
+    spec: {policy: {rules: %s}}
+"""
 
 
-def test_retry_that_is_used_up_leaves_the_circle() -> None:
-    assert found("a: retry ? output.status == 'error'; jump b", "b: jump a") == []
+@pytest.mark.parametrize(
+    "rules",
+    [
+        "[{else: {then: {do: jump, to: work}}}]",
+        "[{when: true, then: {do: jump, to: work}}]",
+        "[{when: \"{{ output.status == 'error' }}\", then: {do: retry, attempts: 2, delay: 1}}, {else: {then: {do: jump, to: work}}}]",
+        "[{when: '{{ output.data.a }}', then: {do: jump, to: init}}, {else: {then: {do: jump, to: work}}}]",
+    ],
+)
+def test_a_pipeline_whose_every_path_jumps_back_is_unsound_d111(rules: str) -> None:
+    result = checked(JUMPS_BACK % rules)
+    first = 7 if "to: init" in rules else 9
+    assert problem_places(result.errors) == [("endless-jump", first, 5)]
+    assert result.verdict == "unsound"
+
+
+@pytest.mark.parametrize("tasks", [("a", "b: jump a"), ("a: retry ? output.status == 'error'; jump b", "b: jump a")])
+def test_a_call_that_may_fail_does_not_leave_a_cycle_d111(tasks: tuple[str, ...]) -> None:
+    assert messages(*tasks) == [("error", "no rule leaves the cycle a → b → a; it ends only when a call fails")]
+
+
+def test_a_branch_that_jumps_back_for_ever_is_an_error_although_another_ends_d111() -> None:
+    tasks = ("a: jump c ? ctx.x | default(0); break", "c: jump c")
+    assert messages(*tasks) == [("error", "no rule leaves the cycle c → c")]
+
+
+def test_a_cycle_that_only_a_failure_leaves_is_doubted_d111() -> None:
+    said = "the cycle a → a ends only with do: fail: no way leads to the end of the pipeline"
+    assert messages("a: fail ? output.status == 'error'; jump a") == [("warning", said)]
+
+
+def test_a_pipeline_that_always_fails_or_retries_is_no_cycle() -> None:
+    assert found("a: fail") == []
+    assert found("a: retry") == []
 
 
 def test_a_forward_jump_into_a_fall_through_is_the_storage_mistake_of_003() -> None:

@@ -52,6 +52,35 @@ def test_an_arc_that_takes_failures_is_alive_behind_an_unguarded_one_d37(guard: 
     assert found(f"start: end, a when {guard}", "a: end") == []
 
 
+@pytest.mark.parametrize(
+    "guard",
+    [
+        "event.name == 'step.done'",
+        "output.status == 'ok' and workload.x | default(1)",
+        "event.name != 'step.failed'",
+    ],
+)
+def test_an_arc_whose_guard_reads_event_but_holds_only_after_success_is_dead_d111(guard: str) -> None:
+    problems = checked(body(f"start: end, a when {guard}", "a: end")).problems
+    assert [place for place in problem_places(problems) if place[0] == "dead-arc"] == [("dead-arc", 9, 5)]
+
+
+def test_an_arc_behind_one_that_takes_every_failure_or_every_success_is_dead_d111() -> None:
+    failed = "event.name == 'step.failed'"
+    assert found(f"start: end when {failed}, a when {failed} and ctx.x | default(1), a", "a: end") == [
+        ("dead-arc", "warning")
+    ]
+    assert found("start: a when event.name == 'step.done', end", "a: end") == [("dead-arc", "warning")]
+    assert found(f"start: end when {failed} and ctx.x | default(1), a when {failed}, a", "a: end") == []
+
+
+def test_an_arc_that_is_hidden_leaves_no_cycle_d111() -> None:
+    assert found("start: start, end when event.name == 'step.done'") == [
+        ("endless-cycle", "error"),
+        ("dead-arc", "warning"),
+    ]
+
+
 def test_a_circle_that_no_arc_leaves_is_an_error() -> None:
     result = checked(body("start: a", "a: b", "b: a"))
     assert [(e.code, e.severity, e.message) for e in result.problems] == [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,9 @@ from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database
 from noetl.control.children import version_of
 from noetl.control.playbooks import Playbooks
-from noetl.errors import NotFound
+from noetl.errors import NotFound, PlaybookError
 from noetl.output import JSON
+from noetl.ports import PlaybookText
 from tests.playbooks import HEAD, kinds
 from tests.unit.adapters.sqlite_files import on_file
 
@@ -49,5 +51,22 @@ def test_a_version_is_looked_up_in_the_catalog_and_never_beside_the_caller(tmp_p
         assert await books.find("child", caller, 3) == beside, "what ran from a file is a version, too"
         with pytest.raises(NotFound, match="no version 4"):
             await books.find("child", caller, 4)
+
+    on_file(tmp_path / "noetl.db", work)
+
+
+def test_text_of_the_catalog_that_an_earlier_release_accepted_still_runs_d111(tmp_path: Path) -> None:
+    """0.1.0 called it sound: an execution of it must be able to end."""
+    again = "{kind: http, url: x, spec: {policy: {rules: [{else: {then: {do: jump, to: start_task}}}]}}}"
+    text = f"{HEAD}workflow: [{{step: start, tool: {again}}}]\n"
+    digest = hashlib.sha256(text.encode()).hexdigest()
+
+    async def work(database: Database) -> None:
+        catalog = SqliteCatalog(database)
+        await catalog.put(PlaybookText(digest, "t", text, None))
+        books = Playbooks(catalog, kinds())
+        assert (await books.by_digest(digest)).digest == digest
+        with pytest.raises(PlaybookError, match="endless-jump"):
+            await Playbooks(catalog, kinds()).add(text, None)
 
     on_file(tmp_path / "noetl.db", work)

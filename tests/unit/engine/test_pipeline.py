@@ -200,7 +200,7 @@ def test_the_budget_of_calls_counts_skipped_tasks_too_d87() -> None:
     ready = work(
         """\
         - {name: a, kind: noop, spec: {policy: {rules: [{when: true, then: {do: skip}}]}}}
-        - {name: b, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: a}}}]}}}
+        - {name: b, kind: noop, spec: {policy: {rules: [{when: '{{ ctx.over | default(false) }}', then: {do: break}}, {else: {then: {do: jump, to: a}}}]}}}
         """,
         "spec: {policy: {limits: {calls: 2}}}\n",
     )

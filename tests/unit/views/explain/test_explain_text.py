@@ -29,7 +29,7 @@ def test_an_arc_that_carries_both_ends_says_so_and_a_dead_one_too() -> None:
     )[-4:] == [
         "├─ next   the first arc whose guard is true",
         "├→ end  also on failure  when event.name in ['step.done', 'step.failed']",
-        "├→ end",
+        "├→ end  never fires",
         "└→ start  ↺ leads back  never fires",
     ]
 
