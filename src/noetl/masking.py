@@ -76,9 +76,10 @@ class Mask:
 
     def failure(self, failure: Failure) -> Failure:
         message, details = self.text(failure.message), self.value(failure.details)
-        if message == failure.message and details is failure.details:
+        cause = failure.cause and self.failure(failure.cause)
+        if message == failure.message and details is failure.details and cause is failure.cause:
             return failure
-        return replace(failure, message=message, details=details)
+        return replace(failure, message=message, details=details, cause=cause)
 
     def value(self, value: JSON) -> JSON:
         """The same value when it contains no secret: it is searched as one JSON text first."""

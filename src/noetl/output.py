@@ -15,7 +15,7 @@ from msgspec import Struct
 JSON: TypeAlias = Any  # None, bool, int, float, str, list or dict with str keys
 
 OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the part of the tool: output.http, …
-ERROR_FIELDS = ("kind", "retryable", "message", "details")
+ERROR_FIELDS = ("kind", "retryable", "message", "details", "cause")
 META_FIELDS = ("attempt", "duration_ms", "ts", "count", "succeeded", "failed", "select")
 REF_FIELDS = ("type", "locator", "auth_reference", "meta")
 DATA_LEVELS_MAX = 64  # of nested lists and mappings
@@ -33,11 +33,16 @@ class Failure(Struct, frozen=True, kw_only=True, omit_defaults=True):
     message: str
     retryable: bool = False
     details: dict[str, JSON] = {}
+    cause: Failure | None = None  # the failure that a rule with its own message replaced (D105)
 
     def view(self) -> dict[str, JSON]:
-        """The mapping for templates; it has all fields."""
-        parts = {"kind": self.kind, "message": self.message, "retryable": self.retryable}
-        return {**parts, "details": self.details}
+        """The mapping for templates. It has all fields, except that `cause` is undefined if there is none."""
+        seen: dict[str, JSON] = {
+            "kind": self.kind, "message": self.message, "retryable": self.retryable, "details": self.details,
+        }  # fmt: skip
+        if self.cause is not None:
+            seen["cause"] = self.cause.view()
+        return seen
 
 
 class Output(Struct, frozen=True, kw_only=True, omit_defaults=True):

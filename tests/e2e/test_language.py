@@ -32,3 +32,38 @@ workflow:
     code, document = workspace.json("run", file)
     assert (code, [each["code"] for each in document["problems"]]) == (2, ["endless-jump"])
     assert not (workspace.folder / "ran").exists()
+
+
+FAILS = (
+    HEAD
+    + """\
+workload: {id: 7}
+workflow:
+- step: start
+  tool:
+    name: look
+    kind: python
+    code: "def main(): raise LookupError('no row')"
+    spec:
+      policy:
+        rules:
+        - when: "{{ output.status == 'error' }}"
+          then: {do: fail, message: "order {{ workload.id }} does not exist", details: {id: "{{ workload.id }}"}}
+        - else: {then: {do: continue}}
+"""
+)
+
+
+def test_a_rule_states_the_error_and_keeps_its_cause_d105(workspace: Workspace) -> None:
+    file = workspace.write(FAILS)
+    code, document = workspace.json("run", file)
+    error = document["error"]
+    assert (code, error["kind"], error["message"], error["details"]) == (1, "rule", "order 7 does not exist", {"id": 7})
+    assert (error["cause"]["kind"], error["cause"]["message"]) == ("python", "LookupError: no row")
+    assert document["output"]["error"]["cause"]["kind"] == "python"
+    plain = workspace.call("run", file).stdout
+    assert "rule in start#1: order 7 does not exist\n  cause: python: LookupError: no row\n" in plain
+    shown = workspace.call("show", "last").stdout
+    assert "error in start#1  rule: order 7 does not exist\n  cause: python: LookupError: no row\n" in shown
+    explained = workspace.call("explain", file).stdout
+    assert "fail with order {{ workload.id }} does not exist when output.status == 'error'" in explained

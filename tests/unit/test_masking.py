@@ -44,6 +44,15 @@ def test_every_form_of_a_secret_is_masked_d20(form: str) -> None:
     assert mask.value({"a": [f"<< {form} >>"]}) == {"a": ["<< *** >>"]}
 
 
+def test_the_cause_of_a_failure_is_masked_d105() -> None:
+    cause = Failure(kind="http", message=f"401 for {AWKWARD}", details={"token": AWKWARD})
+    failure = Failure(kind="rule", message="refused", cause=cause)
+    masked = Failure(
+        kind="rule", message="refused", cause=Failure(kind="http", message="401 for ***", details={"token": "***"})
+    )
+    assert Mask([AWKWARD]).output(Output(status="error", error=failure)).error == masked
+
+
 @pytest.mark.parametrize("before", range(4))
 @pytest.mark.parametrize("after", range(4))
 @pytest.mark.parametrize("secret", ["hunter2", "hunter22", "hunter222"])

@@ -218,11 +218,21 @@ class ReadChecker:
             if None in kinds or (read.optional and any(part == kind.output for kind in self.kinds.values())):
                 return
             self._unknown_part(root, part, known, use, lenient=read.optional and root != "output")
+        elif part == "error":
+            self._error(use, read, lenient=read.optional and root != "output")
         elif len(read.path) > 2:
-            fields = ERROR_FIELDS if part == "error" else self._fields_of(part, kinds)
+            fields = self._fields_of(part, kinds)
             if fields is not None and read.path[2] not in fields:
-                lenient = read.optional and (root, part) != ("output", "error")
-                self._unknown_part(f"{root}.{part}", read.path[2], fields, use, lenient=lenient)
+                self._unknown_part(f"{root}.{part}", read.path[2], fields, use, lenient=read.optional)
+
+    def _error(self, use: TemplateUse, read: Read, *, lenient: bool) -> None:
+        """A failure has fixed fields; `cause` is a failure, too."""
+        for place in range(2, len(read.path)):
+            if read.path[place] not in ERROR_FIELDS:
+                scope = ".".join(map(str, read.path[:place]))
+                self._unknown_part(scope, read.path[place], ERROR_FIELDS, use, lenient=lenient)
+            if read.path[place] != "cause":
+                return
 
     @staticmethod
     def _fields_of(part: str | int, kinds: Iterable[Kind | None]) -> tuple[str, ...] | None:
@@ -238,6 +248,8 @@ class ReadChecker:
     def _event(self, use: TemplateUse, read: Read) -> None:
         if read.path[1] not in EVENT_FIELDS:
             self._unknown_part("event", read.path[1], EVENT_FIELDS, use)
+        elif read.path[1] == "error":
+            self._error(use, read, lenient=True)
 
     def _keychain(self, use: TemplateUse, read: Read) -> None:
         names = [entry.name for entry in self.program.playbook.keychain]

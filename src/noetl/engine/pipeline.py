@@ -13,6 +13,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl.engine.apply import put
@@ -21,12 +22,17 @@ from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wai
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for, with_iteration
 from noetl.engine.scopes import ctx_misfit, misfit, split
 from noetl.engine.stored import ValueTooLarge, stored_bytes
+from noetl.escape import shorten
 from noetl.ids import call_id
 from noetl.net.program import CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import RETRY_ATTEMPTS, Directive
 from noetl.template.compile import Moment, Template, TemplateError, Value, json_text
 from noetl.template.limits import TaskMeter
+
+MESSAGE_CHARS_MAX = 4_096  # of the error that a rule states
+DETAILS_BYTES_MAX = 65_536  # as JSON
+_encoded = msgspec.json.Encoder().encode
 
 
 class _Turn(NamedTuple):
@@ -138,11 +144,9 @@ def take(
         if rule is not None and rule.set:
             _write(turn, rule.set, written)
         directive, until = _directive(turn, rule, output, chance)
+        why = _why(turn, rule, output) if directive == "fail" else None
     except _Broken as error:
         return replace(_broken(turn, output, error.failure, ms), input_hash=input_hash)
-    why = None
-    if directive == "fail" and output.error is None:
-        why = _why(turn, rule)
     return TaskDone(
         frame=frame.id,
         call=frame.calls + 1,
@@ -288,15 +292,41 @@ def _number(turn: _Turn, rule: CompiledRule, value: Value, key: str) -> float:
     return float(number)
 
 
-def _why(turn: _Turn, rule: CompiledRule | None) -> Failure:
-    """Why the pipeline fails when the output has no error."""
+def _why(turn: _Turn, rule: CompiledRule | None, output: Output) -> Failure | None:
+    """Why the pipeline fails; None: the error of the output says it."""
+    if rule is not None and rule.do == "fail" and (rule.message is not None or rule.details is not None):
+        return _own_error(turn, rule, output)
+    if output.error is not None:
+        return None
     name = turn.task.name
-    if rule is None or turn.scope["output"]["status"] == "error":
+    if rule is None or output.status == "error":
         return Failure(kind=turn.task.kind, message=f'task "{name}" gave an error and no reason')
     if rule.do == "retry":
         message = f'rule {rule.place} of task "{name}" has used up its {turn.work.frame.attempt} attempts'
         return Failure(kind="rule", message=message)
-    return Failure(kind="rule", message=f'rule {rule.place} of task "{name}" says fail')
+    return Failure(kind="rule", message=_says_fail(turn, rule))
+
+
+def _says_fail(turn: _Turn, rule: CompiledRule) -> str:
+    return f'rule {rule.place} of task "{turn.task.name}" says fail'
+
+
+def _own_error(turn: _Turn, rule: CompiledRule, output: Output) -> Failure:
+    """The error that a rule states itself (D105). It keeps the one that it replaces."""
+    try:
+        message = _says_fail(turn, rule)
+        if rule.message is not None:
+            given = turn.value(rule.message, f"message of rule {rule.place}")
+            message = shorten(given if isinstance(given, str) else json_text(given), MESSAGE_CHARS_MAX)
+        details: JSON = {}
+        if rule.details is not None:
+            details = turn.value(rule.details, f"details of rule {rule.place}")
+            if len(_encoded(details)) > DETAILS_BYTES_MAX:
+                message = f"they are over {DETAILS_BYTES_MAX:,} bytes"
+                raise turn.broken("payload-too-large", message, f"details of rule {rule.place}")
+    except _Broken as broken:
+        raise _Broken(replace(broken.failure, cause=output.error)) from None
+    return Failure(kind="rule", message=message, details=details, cause=output.error)
 
 
 def _next(work: Work, directive: Directive, rule: CompiledRule | None) -> int:

@@ -281,21 +281,21 @@ class _Compiler:
         scope: Place = "skip rule" if rule.do == "skip" else "task result"
         then: Path = (*rule.at, "then") if rule.when is not None else (*rule.at, "else", "then")
 
-        def number(value: float | str | None, key: str) -> Value | None:
-            if not isinstance(value, str):
-                return None if value is None else _constant(value)
-            return self._value(value, scope, (*then, key), owner, task)
+        def value(written: JSON, key: str) -> Value | None:
+            return None if written is None else self._value(written, scope, (*then, key), owner, task)
 
         return CompiledRule(
             place="else" if rule.when is None else place,
             when=self._when(rule.when, scope, (*rule.at, "when"), owner, task),
             do=rule.do,
             to=None if rule.to is None else places.get(rule.to),
-            attempts=number(rule.attempts, "attempts"),
+            attempts=value(rule.attempts, "attempts"),
             backoff=rule.backoff or model.BACKOFF,
-            delay=number(rule.delay, "delay"),
-            max_delay=number(rule.max_delay, "max_delay"),
+            delay=value(rule.delay, "delay"),
+            max_delay=value(rule.max_delay, "max_delay"),
             jitter=rule.jitter or 0.0,
+            message=value(rule.message, "message"),
+            details=value(rule.details or None, "details"),
             set=self._writes(rule.set, scope, (*then, "set"), owner, task),
             source=rule,
         )

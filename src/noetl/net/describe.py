@@ -105,6 +105,8 @@ def _directive(each: Rule) -> str:
             return "break: leave the pipeline"
         case "skip":
             return "skip the task"
+        case "fail" if each.message is not None:
+            return f"fail with {value(each.message)}"
     return each.do
 
 

@@ -54,6 +54,8 @@ class CompiledRule(Struct, frozen=True, eq=False, gc=False):
     delay: Value | None
     max_delay: Value | None
     jitter: float
+    message: Value | None  # fail: the message of its own error (D105)
+    details: Value | None
     set: tuple[Write, ...]
     source: model.Rule
 

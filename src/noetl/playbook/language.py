@@ -241,6 +241,14 @@ THEN = RecordShape(
             NumberShape(0), "with retry: random variation of the delay, 0.2 means ±20 %; the drawn delay is recorded"
         ),
         "to": KeyShape(TextShape(name=True), "with jump: the task to continue with"),
+        "message": KeyShape(
+            TextShape(templated=True),
+            "with fail: the message of the error; the error of the output becomes its `cause`",
+            example='"order {{ input.id }} does not exist"',
+        ),
+        "details": KeyShape(
+            MapShape(), "with fail: values for `error.details`; the error of the output becomes its `cause`"
+        ),
         "set": KeyShape(
             _SET, "values to write to ctx.*, step.* and iter.* when this rule applies", example="{iter.page: 1}"
         ),

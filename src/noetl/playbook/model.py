@@ -46,6 +46,8 @@ class Rule(Struct, frozen=True, kw_only=True):
     delay: float | str | None = None  # retry: seconds, or a template; None: immediately
     max_delay: float | str | None = None
     jitter: float | None = None
+    message: str | None = None  # fail: the message of the error; None: that of the output
+    details: dict[str, JSON] = {}  # fail: the details of the error
     set: dict[str, JSON] = {}
     at: Path
 

@@ -19,7 +19,11 @@ from noetl.template.values import is_template
 
 _TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec"})
 _RESERVED_NAMES = frozenset({*SCOPES, "range", "now", "uuid", "loop", "true", "false", "none"})
-_DIRECTIVE_KEYS = {"retry": ("attempts", "backoff", "delay", "max_delay", "jitter"), "jump": ("to",)}
+_DIRECTIVE_KEYS = {
+    "retry": ("attempts", "backoff", "delay", "max_delay", "jitter"),
+    "jump": ("to",),
+    "fail": ("message", "details"),
+}
 
 
 class RuleParts(NamedTuple):
@@ -207,6 +211,8 @@ class TaskReader:
             delay=then.get("delay"),
             max_delay=then.get("max_delay"),
             jitter=then.get("jitter"),
+            message=then.get("message"),
+            details=then.get("details", {}),
             set=self.writes(then.get("set", {}), (*inside, "set")),
             at=at,
         )

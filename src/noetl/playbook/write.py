@@ -94,8 +94,8 @@ def _task(task: Task) -> dict[str, JSON]:
 
 
 def _rule(rule: Rule) -> dict[str, JSON]:
-    retry = {key: getattr(rule, key) for key in ("attempts", "backoff", "delay", "max_delay", "jitter")}
-    return _chosen(rule.when, {"do": rule.do, **_some({"to": rule.to, **retry, "set": rule.set})})
+    keys = ("to", "attempts", "backoff", "delay", "max_delay", "jitter", "message", "details", "set")
+    return _chosen(rule.when, {"do": rule.do, **_some({key: getattr(rule, key) for key in keys})})
 
 
 def _guard(guard: Guard) -> dict[str, JSON]:

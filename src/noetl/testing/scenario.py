@@ -140,7 +140,11 @@ def _output_text(output: Output) -> str:
 
 
 def _failure(error: Failure | None) -> str:
-    return f"{error.kind}: {error.message}" if error else ""
+    if error is None:
+        return ""
+    details = f" {_shown(error.details)}" if error.kind == "rule" and error.details else ""
+    cause = f" (cause: {_failure(error.cause)})" if error.cause else ""
+    return f"{error.kind}: {error.message}{details}{cause}"
 
 
 def _shown(value: JSON) -> str:

@@ -148,6 +148,7 @@ class ErrorDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     run: str | None = None
     iteration: int | None = None  # of a loop: the iteration that failed first
     details: dict[str, JSON] = {}
+    cause: Failure | None = None  # the failure that it replaced
     printed: str = ""  # the last lines that the failed call wrote to stdout and stderr
 
     @property
@@ -316,6 +317,7 @@ def _error(runs: Runs) -> ErrorDocument | None:
         run=run,
         iteration=runs.failed_iteration,
         details=failure.details,
+        cause=failure.cause,
         printed=runs.printed,
     )
 

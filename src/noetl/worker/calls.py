@@ -11,7 +11,7 @@ import msgspec
 
 from noetl.engine.moves import RunTask
 from noetl.errors import NoetlError, NotFound, Rejected
-from noetl.output import JSON, NotJSON, Output, clean, clean_decoded, failed
+from noetl.output import JSON, Failure, NotJSON, Output, clean, clean_decoded, failed
 from noetl.playbook.model import Credential
 from noetl.playbook.source import Path
 from noetl.ports import ResultStore
@@ -154,14 +154,19 @@ def cleaned(output: Output, clean_data: Callable[[JSON], JSON]) -> Output:
     try:
         data = clean_data(output.data)
         own, meta = (clean(part) if part else part for part in (output.own, output.meta))
-        error = output.error
-        if error is not None and error.details:
-            error = msgspec.structs.replace(error, details=clean(error.details))
+        error = output.error and _clean_failure(output.error)
     except NotJSON as refused:
         return failed("output", f"the output is not valid JSON: {refused}")
     if data is output.data and own is output.own and meta is output.meta and error is output.error:
         return output
     return msgspec.structs.replace(output, data=data, own=own, meta=meta, error=error)
+
+
+def _clean_failure(error: Failure) -> Failure:
+    details, cause = clean(error.details), error.cause and _clean_failure(error.cause)
+    if details is error.details and cause is error.cause:
+        return error
+    return msgspec.structs.replace(error, details=details, cause=cause)
 
 
 def total_s(spec: dict[str, JSON]) -> float | None:

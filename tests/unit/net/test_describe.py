@@ -63,6 +63,8 @@ def test_a_type_has_a_name_that_authors_use(value: JSON, name: str) -> None:
         (Rule(when=None, do="continue", at=()), "else continue"),
         (Rule(when=True, do="fail", at=()), "fail always"),
         (Rule(when="{{ a }}", do="jump", to="b", at=()), "jump to b when a"),
+        (Rule(when="{{ a }}", do="fail", message="no {{ b }}", at=()), "fail with no {{ b }} when a"),
+        (Rule(when=None, do="fail", message="not found", at=()), 'else fail with "not found"'),
         (Rule(when="{{ a }}", do="break", at=()), "break: leave the pipeline when a"),
         (Rule(when="{{ a }}", do="skip", at=()), "skip the task when a"),
         (Rule(when="{{ a }}", do="retry", at=()), "retry (3 calls in all, immediately) when a"),

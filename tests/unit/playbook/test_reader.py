@@ -209,6 +209,21 @@ def test_keys_beside_the_wrong_directive_have_no_effect_and_say_so() -> None:
     assert problem_places(found.problems) == [("no-effect", 8, 63), ("no-effect", 8, 56)]
 
 
+def test_message_and_details_belong_to_fail_d105() -> None:
+    """They are read into the rule, and have no effect with another directive."""
+    rules = "[{when: '{{ a }}', then: {do: fail, message: 'no {{ b }}', details: {b: 1}}}]"
+    playbook = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}")).playbook
+    assert playbook is not None
+    policy = playbook.steps[0].tasks[0].policy
+    assert policy is not None
+    at = ("workflow", 0, "tool", 0, "spec", "policy", "rules", 0)
+    assert policy.rules == (Rule(when="{{ a }}", do="fail", message="no {{ b }}", details={"b": 1}, at=at),)
+    found = reading(task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: break, message: x, details: {}}}}]}}"))
+    assert problem_places(found.problems) == [("no-effect", 8, 57), ("no-effect", 8, 69)]
+    wrong = reading(task("kind: noop\nspec: {policy: {rules: [{else: {then: {do: fail, message: 1, details: [1]}}}]}}"))
+    assert problem_places(wrong.problems) == [("wrong-type", 8, 65), ("wrong-type", 8, 68)]
+
+
 def test_else_is_the_last_rule_and_never_contains_skip_d26() -> None:
     rules = "[{else: {then: {do: skip}}}, {when: '{{ a }}', then: {do: fail}}]"
     found = reading(task(f"kind: noop\nspec: {{policy: {{rules: {rules}}}}}"))

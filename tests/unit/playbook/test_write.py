@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from noetl.output import JSON
+from noetl.playbook.reader import read
 from noetl.playbook.source import parse, plain
 from noetl.playbook.write import document, emit, write
-from tests.playbooks import reading
+from tests.playbooks import kinds, reading
 
 
 @pytest.mark.parametrize(
@@ -68,3 +69,18 @@ def test_the_canonical_document_has_one_form_for_everything() -> None:
         }
     ]
     assert write(playbook).startswith("apiVersion: noetl.io/v2\nkind: Playbook\n")
+
+
+def test_a_rule_that_states_its_error_is_written_back_d105() -> None:
+    rules = "[{else: {then: {do: fail, message: 'no {{ ctx.a }}', details: {a: '{{ ctx.a }}'}}}}]"
+    playbook = reading(
+        f"workflow:\n- step: start\n  tool: {{kind: noop, spec: {{policy: {{rules: {rules}}}}}}}\n"
+    ).playbook
+    assert playbook is not None
+    again = read(write(playbook), kinds(), "t.yaml")
+    assert again.problems == []
+    assert again.playbook is not None
+    assert document(again.playbook) == document(playbook)
+    assert document(playbook)["workflow"][0]["tool"][0]["spec"]["policy"]["rules"] == [
+        {"else": {"then": {"do": "fail", "message": "no {{ ctx.a }}", "details": {"a": "{{ ctx.a }}"}}}}
+    ]

@@ -961,6 +961,7 @@ export interface components {
             details?: {
                 [key: string]: unknown;
             };
+            cause?: components["schemas"]["Failure"] | null;
             /** @default  */
             printed?: string;
         };
@@ -1149,6 +1150,7 @@ export interface components {
             details?: {
                 [key: string]: unknown;
             };
+            cause?: components["schemas"]["Failure"] | null;
         };
         /** FieldDocument */
         FieldDocument: {

@@ -85,6 +85,8 @@ def _error(error: ErrorDocument, columns: int, hint: str) -> Iterator[list[Style
     yield [Styled(f"{error.kind}{where}: ", "error"), Styled(first)]
     for line in others[:TRACE_LINES_MAX]:
         yield [Styled(f"  {line}")]
+    for cause in causes(error):
+        yield [Styled(f"  cause: {one_line(cause)}", "faint")]
     trace = error.details.get("traceback")
     if isinstance(trace, str):
         for line in trace.splitlines()[-TRACE_LINES_MAX:]:
@@ -146,6 +148,15 @@ def suggested_fix(error: ErrorDocument) -> str | None:
         return None
     reducer = f"loop.spec.policy.reduce: {{{conflict[1]}: last}}"
     return f"{reducer} keeps the last value; append, sum and others combine them"
+
+
+def causes(error: ErrorDocument) -> list[str]:
+    """The failures that rules with their own messages replaced, the latest first."""
+    found, cause = [], error.cause
+    while cause is not None:
+        found.append(f"{cause.kind}: {cause.message}")
+        cause = cause.cause
+    return found
 
 
 def printed_lines(error: ErrorDocument) -> list[str]:

@@ -8,7 +8,7 @@ from shlex import quote
 
 from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import STYLES, ago, duration, short, with_hint
-from noetl.cli.output.summary import NEVER_BEGAN, did_not_begin, printed_lines, suggested_fix
+from noetl.cli.output.summary import NEVER_BEGAN, causes, did_not_begin, printed_lines, suggested_fix
 from noetl.errors import NotFound
 from noetl.escape import one_line, shorten, width
 from noetl.net.describe import count
@@ -205,6 +205,8 @@ def _error(error: ErrorDocument, hint: str) -> Iterator[list[Styled]]:
     yield []
     where = f" in {one_line(error.place)}" if error.place else ""
     yield [Styled(f"error{where}  ", "error"), Styled(with_hint(_failure(error), hint))]
+    for cause in causes(error):
+        yield [Styled(shorten(f"  cause: {one_line(cause)}", MESSAGE_CHARS), "faint")]
     traceback = error.details.get("traceback")
     if isinstance(traceback, str):
         for line in traceback.rstrip().splitlines()[-TRACEBACK_LINES:]:

@@ -24,7 +24,7 @@ export function FactPane({ execution, state }: { execution: string; state: Momen
         <h2>{fact.name}</h2>
         <span className="faint numbers">fact {fact.seq.toLocaleString()}, {wholeTime(fact.at)}</span>
       </div>
-      {isObject(failure) && <FailureView kind={String(failure.kind)} message={String(failure.message)} details={failure.details} />}
+      {isObject(failure) && <FailureView kind={String(failure.kind)} message={String(failure.message)} details={failure.details} cause={failure.cause} />}
       {changes.length > 0 && <Changes changes={changes} />}
       {output !== undefined && (
         <section>

@@ -9,7 +9,7 @@ export function OutputView({ execution, output }: { execution: string; output: u
   const { data, ref, error, own } = output;
   return (
     <div className="stack">
-      {isObject(error) && <FailureView kind={String(error.kind)} message={String(error.message)} details={error.details} />}
+      {isObject(error) && <FailureView kind={String(error.kind)} message={String(error.message)} details={error.details} cause={error.cause} />}
       {ref != null ? <DataView execution={execution} value={ref} /> : data != null && <DataView execution={execution} value={data} />}
       {isObject(own) && Object.keys(own).length > 0 && <DataView execution={execution} value={own} />}
       {data == null && ref == null && error == null && <span className="faint">nothing</span>}

@@ -37,6 +37,14 @@ test("the error is shown before the failed step is known", async () => {
   expect(await screen.findByText("HTTP 404")).toBeTruthy();
 });
 
+test("an error that a rule states is shown with its cause", async () => {
+  const error = { kind: "rule", message: "order 7 does not exist", cause: NOT_FOUND };
+  serveDocuments({ "/executions/0199b3c2/facts/9": finished({ status: "error", error }) });
+  render(<ResultPane timeline={timelineOf({ status: "error" })} onSelect={() => undefined} />);
+  expect(await screen.findByText("order 7 does not exist")).toBeTruthy();
+  expect(screen.getByText("HTTP 404")).toBeTruthy();
+});
+
 test("the output comes from the second to last fact, without another request", async () => {
   const requested = serveDocuments({ "/executions/0199b3c2/facts/9": finished({ status: "ok", output: { data: { n: 100_000 } } }) });
   render(<ResultPane timeline={timelineOf()} onSelect={() => undefined} />);

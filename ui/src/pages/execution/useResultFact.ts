@@ -12,10 +12,12 @@ interface FailureInfo {
   kind: string;
   message: string;
   details: unknown;
+  cause: unknown;
 }
 
 /** The error; null: it did not fail, or the fact is not loaded yet. */
 export function failureOf(fact: Fact | undefined): FailureInfo | null {
   const error = fact?.data.error;
-  return isObject(error) ? { kind: String(error.kind), message: String(error.message), details: error.details } : null;
+  if (!isObject(error)) return null;
+  return { kind: String(error.kind), message: String(error.message), details: error.details, cause: error.cause };
 }
