@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.processes import Workspace
+from tests.e2e.serving import serving
 from tests.playbooks import HEAD
 
 
@@ -67,3 +68,28 @@ def test_a_rule_states_the_error_and_keeps_its_cause_d105(workspace: Workspace) 
     assert "error in start#1  rule: order 7 does not exist\n  cause: python: LookupError: no row\n" in shown
     explained = workspace.call("explain", file).stdout
     assert "fail with order {{ workload.id }} does not exist when output.status == 'error'" in explained
+
+
+ASKS = (
+    HEAD
+    + """\
+workload: {url: "", names: [ann, bob], loud: true}
+workflow:
+- step: start
+  tool:
+    kind: http
+    method: POST
+    url: "{{ workload.url }}/store/names"
+    headers: {x-names: "{% for name in workload.names %}{{ name }};{% endfor %}"}
+    params: {mode: "{% if workload.loud %}loud{% else %}quiet{% endif %}"}
+    json: {lines: ["{% for name in workload.names %}{{ loop.index }} {{ name }} {% endfor %}", "{{ workload.names }}"]}
+"""
+)
+
+
+def test_statements_write_the_texts_of_a_request_d106(workspace: Workspace) -> None:
+    with serving() as api:
+        code, _ = workspace.json("run", workspace.write(ASKS), "--set", f"url={api.url}")
+    assert (code, api.calls) == (0, ["POST /store/names?mode=loud"])
+    assert api.headers["/store/names"][0]["x-names"] == "ann;bob;"
+    assert api.bodies["/store/names"] == [{"lines": ["1 ann 2 bob ", ["ann", "bob"]]}]

@@ -36,7 +36,7 @@ from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
-from noetl.playbook.shapes import TextShape, sql_paths
+from noetl.playbook.shapes import BooleanShape, NumberShape, TextShape, sql_paths
 from noetl.playbook.source import Path
 from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
 from noetl.playbook.validation import ProblemReport
@@ -62,7 +62,7 @@ def compile_playbook(playbook: Playbook, kinds: Kinds, report: ProblemReport) ->
 class _Fields(NamedTuple):
     """What a tool kind says about its fields."""
 
-    statements: frozenset[str]  # texts that may hold {% %} (D13)
+    values: frozenset[str]  # numbers and booleans: only `{{ }}` gives one, `{% %}` gives text (D106)
     raw: frozenset[str]  # program code and names: never templates
     sql: frozenset[tuple[str, ...]]
     shell: frozenset[str]  # shell scripts
@@ -230,7 +230,7 @@ class _Compiler:
             shapes = kind.fields.keys if kind else {}
             texts = {key: row.shape for key, row in shapes.items() if isinstance(row.shape, TextShape)}
             self.fields[name] = _Fields(
-                frozenset(key for key, shape in texts.items() if shape.statements),
+                frozenset(key for key, row in shapes.items() if isinstance(row.shape, NumberShape | BooleanShape)),
                 frozenset(key for key, shape in texts.items() if not shape.templated),
                 sql_paths(shapes),
                 frozenset(key for key, shape in texts.items() if shape.shell),
@@ -254,7 +254,7 @@ class _Compiler:
                 places[key] = self._field_path(task, str(key), under)
             template = self._template(
                 text, "task", (*places[key], *at[1:]), owner, task,
-                statements=len(at) == 1 and key in known.statements, sql=at in known.sql, shell=key in known.shell,
+                statements=key not in known.values, sql=at in known.sql, shell=key in known.shell,
             )  # fmt: skip
             if template is not None and any(read.path[0] == "keychain" for read in template.reads):
                 secrets.add(str(key))

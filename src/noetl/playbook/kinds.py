@@ -108,7 +108,7 @@ def shape_of(kind: inspect.Type) -> Shape:
         case inspect.Metadata(type=inner, extra=extra):
             return TextShape() if extra else shape_of(inner)
         case inspect.StrType():
-            return TextShape(templated=True, statements=True)
+            return TextShape(templated=True)
         case inspect.BoolType():
             return BooleanShape(templated=True)
         case inspect.IntType(ge=ge):
@@ -124,7 +124,7 @@ def shape_of(kind: inspect.Type) -> Shape:
         case inspect.ListType(item_type=of) | inspect.VarTupleType(item_type=of):
             return UnionShape((ListShape(shape_of(of)), TemplateShape()))
         case inspect.StructType(cls=struct) if struct is Sql:
-            return TextShape(templated=True, statements=True, sql=True)
+            return TextShape(templated=True, sql=True)
         case inspect.StructType(cls=struct):
             return record_of(struct, struct.__name__.lower())
         case inspect.UnionType(types=types) if any(getattr(each, "cls", None) is Shell for each in types):

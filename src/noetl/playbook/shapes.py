@@ -11,10 +11,9 @@ NAME_PATTERN = r"[A-Za-z_][A-Za-z0-9_-]*"  # steps, tasks, keychain entries, par
 
 
 class TextShape(NamedTuple):
-    """Text. `templated`: it may contain templates; `statements`: also `{% %}` (text fields of tools, D13)."""
+    """Text. `templated`: it may contain templates."""
 
     templated: bool = False
-    statements: bool = False
     name: bool = False  # must be a name
     sql: bool = False  # every `{{ }}` in it is bound as a parameter, never inserted as text
     shell: bool = False  # every `{{ }}` in it is a value for the shell, which does not interpret it

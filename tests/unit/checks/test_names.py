@@ -380,11 +380,43 @@ def test_template_faults_have_positions_d13() -> None:
     assert problem_places(found) == [("unknown-filter", 8, 40), ("bad-arguments", 8, 66)]
 
 
-def test_statements_stand_in_text_fields_of_tools_only_d13() -> None:
-    text = "{% if execution_id %}a{% endif %}"
-    assert codes(task(f"kind: shell\nsh: '{text}'")) == []
-    assert codes(task(f"kind: http\nurl: x\nparams: {{a: '{text}'}}")) == ["not-allowed"]
-    assert codes(noop(text)) == ["not-allowed"]
+TEXT = "{% if execution_id %}a{% endif %}"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        f"kind: shell\nsh: '{TEXT}'",
+        f"kind: shell\nargv: [a, '{TEXT}']",
+        f"kind: http\nurl: x\nparams: {{a: '{TEXT}'}}\nheaders: {{b: '{TEXT}'}}",
+        f"kind: http\nurl: x\nmethod: POST\njson: {{a: [{{b: '{TEXT}'}}]}}",
+        f"kind: http\nurl: x\nmethod: '{TEXT}'\nform: {{a: '{TEXT}'}}",
+        f"kind: noop\ninput: {{a: {{b: '{TEXT}'}}}}",
+        f"kind: python\ncode: 'def main(a): return a'\ninput: {{a: '{TEXT}'}}",
+        f"kind: sqlite\npath: x\nquery: 'SELECT 1'\nparams: ['{TEXT}']",
+    ],
+)
+def test_statements_stand_in_every_text_that_a_tool_receives_d106(fields: str) -> None:
+    assert codes(task(fields)) == []
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "column"),
+    [
+        (f"workflow:\n- step: start\n  tool: {{kind: noop, set: {{ctx.a: '{TEXT}'}}}}\n", 6, 39),
+        (f"workflow:\n- step: start\n  set: {{ctx.a: '{TEXT}'}}\n  tool: {{kind: noop}}\n", 6, 20),
+        (f"workflow:\n- step: start\n  input: {{a: '{TEXT}'}}\n  tool: {{kind: noop}}\n", 6, 18),
+        (
+            f"workflow:\n- step: start\n  tool: {{kind: noop}}\n  next: {{arcs: [{{step: end, when: '{TEXT}'}}]}}\n",
+            7,
+            39,
+        ),
+        (f"workflow:\n- step: start\n  loop: {{in: '{TEXT}', iterator: n}}\n  tool: {{kind: noop}}\n", 6, 18),
+        (task(f"kind: wait\nseconds: '{TEXT}'"), 8, 20),
+    ],
+)
+def test_statements_are_a_problem_in_when_set_in_and_numbers_d106(body: str, line: int, column: int) -> None:
+    assert problem_places(problems(body)) == [("not-allowed", line, column)]
 
 
 def test_program_code_is_no_template() -> None:
