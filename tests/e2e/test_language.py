@@ -93,3 +93,27 @@ def test_statements_write_the_texts_of_a_request_d106(workspace: Workspace) -> N
     assert (code, api.calls) == (0, ["POST /store/names?mode=loud"])
     assert api.headers["/store/names"][0]["x-names"] == "ann;bob;"
     assert api.bodies["/store/names"] == [{"lines": ["1 ann 2 bob ", ["ann", "bob"]]}]
+
+
+DATES = (
+    HEAD
+    + """\
+workload: {from: "2026-01-30", names: [ann, bob]}
+workflow:
+- step: start
+  loop: {in: "{{ workload.from | range_of_dates('2026-02-01') }}", iterator: day}
+  tool: {kind: noop, input: {text: "{{ iter.day | date('%d %b') }}", next: "{{ iter.day | add(days=1) }}", old: "{{ iter.day < today() }}"}}
+  next: {arcs: [{step: pair}]}
+- step: pair
+  tool: {kind: noop, input: {pairs: "{{ workload.names | zip([1, 2]) }}", last: "{{ workload.from | start_of('month') }}"}}
+"""
+)
+
+
+def test_dates_and_pairs_in_a_run_and_a_wrong_format_in_a_check_d107(workspace: Workspace) -> None:
+    code, document = workspace.json("run", workspace.write(DATES))
+    assert (code, document["output"]["data"]) == (0, {"pairs": [["ann", 1], ["bob", 2]], "last": "2026-01-01"})
+    file = workspace.write(DATES.replace("%d %b", "%d %Q"))
+    checked = workspace.call("check", file)
+    assert checked.returncode == 2
+    assert 't.yaml:8:51: error: bad-arguments: "date": the format has no "%Q"' in checked.stdout

@@ -128,7 +128,7 @@ def shape_of(kind: inspect.Type) -> Shape:
         case inspect.StructType(cls=struct):
             return record_of(struct, struct.__name__.lower())
         case inspect.UnionType(types=types) if any(getattr(each, "cls", None) is Shell for each in types):
-            return TextShape(templated=True, statements=True, shell=True)
+            return TextShape(templated=True, shell=True)
         case inspect.UnionType(types=types):
             return UnionShape(tuple(shape_of(each) for each in types))
         case inspect.AnyType():

@@ -89,7 +89,7 @@ CODES: dict[str, ProblemCode] = {
     "not-in-scope": ProblemCode("L3", "error", "The scope exists, but it is not available in this part of the playbook.", "Pass the value with `set` or `input`."),
     "unknown-field": ProblemCode("L3", "error", "The scope, or the tool's own part of the output, has fixed fields, and this is not one of them. It is only a warning if the template has a default for the field.", "Correct the spelling. `noetl tools KIND` lists the fields of a tool's part."),
     "secret-in-log": ProblemCode("L3", "error", "`keychain` can be read only in the fields of a task. Elsewhere the secret would be written to the log.", "Read it in the task that needs it, or use `auth:`."),
-    "impure": ProblemCode("L3", "error", "`now()` and `uuid()` are not available here. Admission may be evaluated several times and must always give the same result.", "Read the time in a task, and store it with `set`."),
+    "impure": ProblemCode("L3", "error", "`now()`, `today()` and `uuid()` are not available here. Admission may be evaluated several times and must always give the same result.", "Read the time in a task, and store it with `set`."),
     "output-in-skip": ProblemCode("L3", "error", "A rule with `do: skip` is evaluated before the tool runs, so there is no `output` yet.", "Use another condition, or another directive."),
     "undeclared-workload": ProblemCode("L3", "warning", "`workload` has no default for this key, so a run that does not provide it fails here.", "Declare the key under `workload`, or use the filter `default`."),
     "unset-ctx": ProblemCode("L3", "warning", "The template reads a `ctx` value that no `set` of the playbook writes.", "Write it with `set`, correct the spelling, or use the filter `default`."),

@@ -14,13 +14,14 @@ from jinja2 import nodes
 
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.filters import FILTERS, OMITTED
+from noetl.template.filters.dates import check_format, check_step, check_unit
 from noetl.template.filters.lists import column, getter
 from noetl.template.functions import FUNCTIONS, METHODS
 from noetl.template.limits import FUEL_MAX, Meter, limit_exceeded
 from noetl.template.regex import Pattern, Replacement, compile_cost
 from noetl.template.registry import TAKES, Builtin, Parameter, take_any, take_items, take_lenient, wrong
 from noetl.template.tests import TESTS
-from noetl.template.values import JSON, MISSING, TemplateError, Undefined, kind_of, truth, undefined
+from noetl.template.values import JSON, MISSING, RECORDED, TemplateError, Undefined, kind_of, truth, undefined
 
 Called: TypeAlias = "nodes.Filter | nodes.Test | nodes.Call"
 
@@ -104,6 +105,9 @@ def _misfit(entry: Builtin, args: Arguments, slots: list[Expr | None]) -> str | 
     return problem
 
 
+_CHECKS = {"format": check_format, "unit": check_unit, "step": check_step}
+
+
 def _prepared(
     parameter: Parameter, value: JSON, before: list[JSON], context: CompileContext
 ) -> tuple[JSON, str | None]:
@@ -114,6 +118,8 @@ def _prepared(
             if context.pattern_work > FUEL_MAX:
                 raise limit_exceeded("FUEL_MAX", "the template has too many regular expressions")
             return Pattern(value), None
+        if parameter.kind in _CHECKS:
+            _CHECKS[parameter.kind](value)
         if parameter.kind == "replacement" and before and isinstance(before[-1], Pattern):
             return Replacement(value, before[-1]), None
     except TemplateError as error:
@@ -405,7 +411,7 @@ def _function(name: str, tree: nodes.Call, context: CompileContext) -> Expr:
     if entry is None:
         fix = context.suggestion(name, FUNCTIONS, OMITTED) or f"there are {', '.join(FUNCTIONS)}"
         return context.unknown("not-allowed", "function", name, tree.lineno, fix)
-    if name in ("now", "uuid"):
+    if name in RECORDED:
         context.calls.add(name)
     bound = bind(entry, name, args, context)
     if bound is None:

@@ -73,7 +73,7 @@ class Template:
     ) -> None:
         self.source = source
         self.reads: tuple[Read, ...] = tuple(context.reads)
-        self.calls = frozenset(context.calls)  # of "now", "uuid"
+        self.calls = frozenset(context.calls)  # of "now", "today", "uuid"
         self.compared = tuple(context.compared)
         self.typed = typed  # the text is exactly one {{ expression }}, so the value keeps its type (D12)
         self.constant = not (self.reads or self.calls)

@@ -50,6 +50,16 @@ def now(meter: Meter) -> str:
 
 @register(
     FUNCTIONS,
+    "today()",
+    "Returns the date of `now()`, in UTC",
+    ("{{ today() }}", '"2026-01-31"'),
+)
+def today(meter: Meter) -> str:
+    return _moment(meter, "today()").at[:10]
+
+
+@register(
+    FUNCTIONS,
     "uuid()",
     "Returns a UUID derived from the id of the call; each use in a template gives a different one",
     ("{{ uuid() }}", '"9d15a7b6-aefe-8d03-90e1-bf48ff4bebb4"'),

@@ -14,12 +14,11 @@ from jinja2 import nodes
 
 from noetl.template.context import CompileContext, Expr, Read, Run, Scope
 from noetl.template.limits import Meter
-from noetl.template.values import JSON, TemplateError, Undefined, truth
+from noetl.template.values import JSON, RECORDED, TemplateError, Undefined, truth
 
 PROJECTED = "_picked"  # the key of the projected values in a scope; no template can name it
 ALL_DATA = ""  # the key of output.data as a whole, for a template that reads `output` itself
 _STEADY = frozenset({"workload", "input", "execution_id"})  # equal for worker and control
-_CHANGING = frozenset({"now", "uuid"})
 
 
 class ProjectedPart(NamedTuple):
@@ -80,7 +79,7 @@ def _is_closed(tree: nodes.Node) -> bool:
         elif _is_data(each):
             data = True
         elif isinstance(each, nodes.Call) and isinstance(each.node, nodes.Name):
-            if each.node.name in _CHANGING:
+            if each.node.name in RECORDED:
                 return False
             trees.extend(each.iter_child_nodes(exclude=("node",)))
         else:

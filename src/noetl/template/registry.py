@@ -21,11 +21,10 @@ _Applied = TypeVar("_Applied", bound=Apply)
 
 _SIGNATURE = re.compile(r"(?:(?P<input>[a-z ]+?)(?P<sign> is |\||\.))?(?P<name>[\w=<>!]+)(?:\((?P<rest>.*)\))?")
 _PARAMETER = re.compile(r"(?P<name>\w+): (?P<kind>\w+)(?P<null>\?)?(?: = (?P<default>.+))?")
-_EXACT = {"text": str, "pattern": str, "replacement": str, "int": int, "bool": bool, "list": list, "map": dict}
+_TEXTS = ("text", "pattern", "replacement", "format", "unit", "step")
+_EXACT = {**dict.fromkeys(_TEXTS, str), "int": int, "bool": bool, "list": list, "map": dict}
 _EXPECTED = {
-    "text": "text",
-    "pattern": "text",
-    "replacement": "text",
+    **dict.fromkeys(_TEXTS, "text"),
     "int": "a whole number",
     "number": "a number",
     "bool": "true or false",
@@ -39,7 +38,7 @@ class Parameter(NamedTuple):
     """One parameter: its name, its type, and its default."""
 
     name: str
-    kind: str  # any, text, pattern, replacement, int, number, bool, list, map, key
+    kind: str  # any, text, pattern, replacement, format, unit, step, int, number, bool, list, map, key
     nullable: bool
     required: bool
     default: JSON

@@ -15,6 +15,7 @@ ScopePath: TypeAlias = tuple[str | int, ...]
 
 PLAIN = frozenset({type(None), bool, int, float, str, list, dict})
 NUMBERS = frozenset({int, float})
+RECORDED = frozenset({"now", "today", "uuid"})  # functions whose values are derived from the Moment
 _FALSE = frozenset({"", "0", "no", "none", "null", "false"})
 _LONGEST_FALSE = max(map(len, _FALSE))
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "a map"}
@@ -36,7 +37,7 @@ class TemplateError(Exception):
 
 
 class Moment(NamedTuple):
-    """The values from which `now()` and `uuid()` are derived (D17)."""
+    """The values from which `now()`, `today()` and `uuid()` are derived (D17)."""
 
     at: str  # the recorded time of the event, RFC 3339
     seed: str  # the id of the call

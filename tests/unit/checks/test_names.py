@@ -328,6 +328,7 @@ def test_blocks_exist_are_called_and_never_call_themselves() -> None:
 
 def test_now_is_refused_in_admission_d17() -> None:
     assert codes(PLACES["admission"] % "{{ now() }}") == ["impure"]
+    assert codes(PLACES["admission"] % "{{ today() }}") == ["impure"]
     assert codes(PLACES["task"] % "{{ now() }}") == []
 
 

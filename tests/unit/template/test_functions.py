@@ -1,4 +1,4 @@
-"""range, now, uuid."""
+"""range, now, today, uuid."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_two_fields_of_one_value_get_two_uuids_d17() -> None:
     assert value["a"] != value["b"][0]
 
 
-@pytest.mark.parametrize("call", ["now()", "uuid()"])
+@pytest.mark.parametrize("call", ["now()", "today()", "uuid()"])
 def test_without_a_moment_there_is_neither_time_nor_chance_d17(call: str) -> None:
     template = compile_template("{{ " + call + " }}")
     assert (template.calls, template.constant) == (frozenset({call[:-2]}), False)
@@ -77,5 +77,5 @@ def test_other_functions_do_not_exist() -> None:
     assert [(fault.code, fault.needle, fault.fix) for fault in bad.value.faults] == [
         ("not-allowed", "nwo", 'did you mean "now"?'),
         ("not-allowed", "lipsum", "its result is random, so a replay would differ"),
-        ("not-allowed", "open", "there are range, now, uuid"),
+        ("not-allowed", "open", "there are range, now, today, uuid"),
     ]

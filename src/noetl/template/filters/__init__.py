@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from noetl.template.filters.dates import DATE_FILTERS
 from noetl.template.filters.encoding import ENCODING_FILTERS
 from noetl.template.filters.lists import LIST_FILTERS
 from noetl.template.filters.numbers import NUMBER_FILTERS
@@ -60,7 +61,8 @@ for _signature, _doc, _example, _names in (
 ):
     register(_HIGHER_ORDER, _signature, _doc, _example, names=_names)(_not_called)
 
-_ALL = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | ENCODING_FILTERS | SQL_FILTERS | SHELL_FILTERS | _HIGHER_ORDER
+_PLAIN = TEXT_FILTERS | NUMBER_FILTERS | LIST_FILTERS | DATE_FILTERS | ENCODING_FILTERS
+_ALL = _PLAIN | SQL_FILTERS | SHELL_FILTERS | _HIGHER_ORDER
 FILTERS: BuiltinTable = dict(sorted(_ALL.items()))
 
 OMITTED: dict[str, str] = {

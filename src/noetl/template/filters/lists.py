@@ -311,6 +311,33 @@ def slices(meter: Meter, items: list[JSON], slices: int, fill_with: JSON) -> lis
     return parts
 
 
+@register(
+    LIST_FILTERS,
+    "list|zip(other: list, strict: bool = true)",
+    "Pairs the items of two lists of the same length; with `strict=false` stops at the end of the shorter one",
+    ("{{ ['a', 'b']|zip([1, 2]) }}", '[["a",1],["b",2]]'),
+)
+def pairs(meter: Meter, items: list[JSON], other: list[JSON], strict: bool) -> list[JSON]:
+    if strict and len(items) != len(other):
+        raise TemplateError(
+            f"zip: the lists have {len(items):,} and {len(other):,} items; strict=false stops at the shorter one"
+        )
+    count = min(len(items), len(other))
+    _pay_for_parts(meter, count, count)
+    return [list(pair) for pair in zip(items, other, strict=False)]
+
+
+@register(
+    LIST_FILTERS,
+    "list|enumerate(start: int = 0)",
+    "Pairs each item with its number, from `start`",
+    ("{{ ['a', 'b']|enumerate(1) }}", '[[1,"a"],[2,"b"]]'),
+)
+def numbered(meter: Meter, items: list[JSON], start: int) -> list[JSON]:
+    _pay_for_parts(meter, len(items), len(items))
+    return [[number, item] for number, item in enumerate(items, start)]
+
+
 def _pay_for_parts(meter: Meter, count: int, parts: int) -> None:
     meter.items(parts)
     meter.items(count)

@@ -32,6 +32,10 @@ SCOPE: dict[str, object] = {
         ("[]|first is defined", False),
         ("[]|max|default(0)", 0),
         ("[none, 1]|unique", [None, 1]),
+        ("rows|map(attribute='id')|zip(['a', 'b', 'c'])", [[2, "a"], [1, "b"], [3, "c"]]),
+        ("'ab'|zip([1, 2, 3], strict=false)", [["a", 1], ["b", 2]]),
+        ("{'a': 1}|enumerate", [[0, "a"]]),
+        ("['x', 'y']|enumerate(start=n)", [[5, "x"], [6, "y"]]),
     ],
 )
 def test_a_list_filter_returns_its_result(words: str, value: object) -> None:
@@ -84,3 +88,16 @@ def test_the_authors_data_is_never_changed() -> None:
         except TemplateError:
             continue
     assert data == {"l": [3, 1, 2], "m": {"b": 1}}
+
+
+def test_pairs_of_lists_of_different_lengths_are_an_error_d107() -> None:
+    """An item must not disappear in silence."""
+    with pytest.raises(TemplateError) as error:
+        compile_template("{{ rows|zip([1]) }}")(SCOPE)
+    assert error.value.message.endswith("zip: the lists have 3 and 1 items; strict=false stops at the shorter one")
+
+
+@pytest.mark.parametrize("words", ["range(10000)|zip(range(10000))", "range(10000)|enumerate"])
+def test_pairs_are_limited_d107(words: str) -> None:
+    with pytest.raises(TemplateError, match=r"limit (MEMORY|FUEL)_MAX"):
+        compile_template("{{ [" + ", ".join([words] * 12) + "] }}")({})
