@@ -117,3 +117,24 @@ def test_dates_and_pairs_in_a_run_and_a_wrong_format_in_a_check_d107(workspace: 
     checked = workspace.call("check", file)
     assert checked.returncode == 2
     assert 't.yaml:8:51: error: bad-arguments: "date": the format has no "%Q"' in checked.stdout
+
+
+SETS = (
+    HEAD
+    + """\
+workflow:
+- step: start
+  tool: {kind: python, code: "def main(): raise LookupError('no row')"}
+  set: {ctx.rows: "{{ output.data }}", ctx.how: "{{ output.status }}: {{ output.error.message | default('') }}"}
+  next: {arcs: [{step: end}, {step: report, when: "{{ event.name == 'step.failed' }}"}]}
+- step: report
+  tool: {kind: noop, input: {how: "{{ ctx.how }}", rows: "{{ ctx.rows | default(none) }}"}}
+"""
+)
+
+
+def test_a_step_publishes_how_it_failed_d102(workspace: Workspace) -> None:
+    code, document = workspace.json("run", workspace.write(SETS))
+    assert (code, document["output"]["data"]) == (0, {"how": "error: LookupError: no row", "rows": None})
+    explained = workspace.call("explain", workspace.folder / "t.yaml").stdout
+    assert "ctx.rows, ctx.how; after a failure only ctx.how" in explained

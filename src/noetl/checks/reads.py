@@ -386,7 +386,7 @@ def _possible(path: Path, use: TemplateUse) -> tuple[str, ...] | None:
         return _STATUS
     if path != ("event", "name"):
         return None
-    if use.place == "arc" and isinstance(use.owner, Step):
+    if use.place in ("arc", "step set"):
         return ("loop.done" if use.owner.loops else "step.done", "step.failed")
     return ("step.done", "step.failed", "loop.done")
 

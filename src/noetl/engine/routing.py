@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from msgspec.structs import replace
+
 from noetl.engine import facts
 from noetl.engine.facts import Token
 from noetl.engine.scopes import base_scope, ctx_misfit, deadline, in_parallel, misfit, moment, put, view
@@ -31,9 +33,7 @@ def route(program: Program, state: State, run: Run, at: datetime) -> facts.NextE
     router = _Router(program, state, run, at)
     step = program.steps[run.step]
     try:
-        router.see_output()
-        if run.event != "step.failed":
-            router.write(step.pipeline.set, "set")
+        router.write_step_set(step.pipeline)
     except _Broken as broken:
         return facts.NextEvaluated(run=run.id, error=broken.failure)
     written = dict(router.written)
@@ -55,9 +55,7 @@ def answer(program: Program, state: State, run: Run, at: datetime) -> facts.Fram
     if in_parallel(state, run):
         router.scope["ctx"] = view(state, run)
     try:
-        if run.event != "step.failed":
-            router.see_output()
-            router.write(program.blocks[run.step].set, "set")
+        router.write_step_set(program.blocks[run.step])
     except _Broken as broken:
         output, router.written, router.stored = Output(status="error", error=broken.failure), {}, []
     return facts.FrameResumed(
@@ -77,7 +75,19 @@ class _Router:
         self.scope = base_scope(state, run)
         self.picked = run.picked
 
-    def see_output(self) -> None:
+    def write_step_set(self, pipeline: CompiledPipeline) -> None:
+        """After a failure only the entries that ask for it are applied (D102)."""
+        self._see_output()
+        self.scope["event"] = self.event()
+        failed = self.run.event == "step.failed"
+        try:
+            self.write(pipeline.failure_set if failed else pipeline.set, "set")
+        except _Broken as broken:
+            assert self.run.output is not None
+            broken.failure = replace(broken.failure, cause=self.run.output.error if failed else None)
+            raise
+
+    def _see_output(self) -> None:
         run, output = self.run, self.run.output
         assert output is not None
         self.scope["output"] = output.view()
@@ -97,7 +107,7 @@ class _Router:
 
     def route(self, step: CompiledStep) -> facts.NextEvaluated:
         failed = self.run.event == "step.failed"
-        event = self.scope["event"] = self.event()
+        event = self.scope["event"]
         tokens: list[Token] = []
         ended = 0
         for place, arc in enumerate(step.arcs):

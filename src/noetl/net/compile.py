@@ -40,7 +40,7 @@ from noetl.playbook.shapes import BooleanShape, NumberShape, TextShape, sql_path
 from noetl.playbook.source import Path
 from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
 from noetl.playbook.validation import ProblemReport
-from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
+from noetl.template.compile import BadTemplate, Read, Template, TemplateError, Value, build_value, compile_template
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
 
@@ -121,6 +121,7 @@ class _Compiler:
         loops = [self._loop(loop, index, owner) for index, loop in enumerate(owner.loops)]
         tasks = self._tasks(owner)
         writes = self._writes(owner.set, "step set", (*owner.at, "set"), owner)
+        failure_writes = tuple(write for write in writes if reads_failure(write.value.reads))
         arcs: tuple[CompiledArc, ...] = ()
         if isinstance(owner, Step):
             arcs = tuple(self._arc(arc, owner) for arc in owner.arcs or ())
@@ -134,6 +135,7 @@ class _Compiler:
             loop=loops[-1] if loops else None,
             tasks=tasks,
             set=writes,
+            failure_set=failure_writes,
             best_effort=failure.get("mode") == "best_effort",
             tolerate=failure.get("tolerate"),
             calls_max=policy.get("limits", {}).get("calls", self.limits["calls"]),
@@ -141,7 +143,7 @@ class _Compiler:
             timeout_s=lifecycle.get("timeout_s"),
             deadline_s=lifecycle.get("deadline_s"),
             picks=_projected(writes, arcs),
-            failure_picks=_projected((), [arc for arc in arcs if arc.takes_failure]),
+            failure_picks=_projected(failure_writes, [arc for arc in arcs if arc.takes_failure]),
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
             weighs_ctx=self.weighs_ctx,
@@ -157,7 +159,7 @@ class _Compiler:
         for depth, loop in enumerate(reversed(loops[:-1])):
             name = f"{owner.name}/{BODY}" + "." * depth
             self.blocks[name] = replace(
-                made, name=name, block=True, set=(), input=_constant({}),
+                made, name=name, block=True, set=(), failure_set=(), input=_constant({}),
                 timeout_s=None, deadline_s=None, picks=(), failure_picks=(),
             )  # fmt: skip
             made = replace(inner, loop=loop, tasks=(_call_of(name, owner),))
@@ -308,7 +310,7 @@ class _Compiler:
         if is_template(arc.step):
             target = self._template(arc.step, "arc", (*arc.at, "step"), step) or arc.step
             targets = arc.to
-        takes_failure = isinstance(when, Template) and reads_failure(when)
+        takes_failure = isinstance(when, Template) and reads_failure(when.reads)
         return CompiledArc(target, targets, when, writes, takes_failure, arc)
 
     def _when(
@@ -393,13 +395,13 @@ _NO_KEYS: frozenset[str] = frozenset()
 _NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset(), _NO_KEYS)
 
 
-def reads_failure(when: Template) -> bool:
-    """Does the guard read the event, the status or the error?
+def reads_failure(reads: Iterable[Read]) -> bool:
+    """Does the guard or the value read the event, the status or the error?
 
-    Then it is evaluated after a failure, too (D37).
+    Then it is evaluated after a failure, too (D37, D102).
     """
     return any(
-        read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error")) for read in when.reads
+        read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error")) for read in reads
     )
 
 

@@ -111,6 +111,7 @@ class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     loop: CompiledLoop | None
     tasks: tuple[CompiledTask, ...]
     set: tuple[Write, ...]
+    failure_set: tuple[Write, ...]  # the part of `set` that is applied after a failure, too (D102)
     best_effort: bool
     tolerate: int | str | None
     calls_max: int

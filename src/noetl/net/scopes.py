@@ -23,7 +23,7 @@ READABLE: dict[Place, frozenset[str]] = {
     "task": _PIPELINE | {"keychain"},
     "task result": _PIPELINE,
     "skip rule": _PIPELINE - {"output"},
-    "step set": _ALWAYS | {"step", "input", "output"},
+    "step set": _ALWAYS | {"step", "input", "output", "event"},
     "arc": _ALWAYS | {"step", "input", "output", "event"},
 }
 PLACES: dict[Place, str] = {

@@ -542,7 +542,8 @@ def _step(kinds: Kinds) -> RecordShape:
                 "one task, or a list of tasks that run in order",
             ),
             "set": KeyShape(
-                _SET, "values to write to ctx.* and step.* when the step is done, before its arcs are evaluated"
+                _SET,
+                "values to write to ctx.* and step.* when the step is done, before its arcs are evaluated; a value that reads `event`, `output.status` or `output.error` is also written after a failure",
             ),
             "next": KeyShape(_arcs(), "the arcs to other steps"),
         },

@@ -14,7 +14,7 @@ from noetl.net.program import CompiledArc, CompiledStep, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import END, Pipeline, Playbook, Step, Task
+from noetl.playbook.model import END, Block, Pipeline, Playbook, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.spec import effective_spec
 from noetl.views.styled_text import Styled, TreeBranch, branches, folded, table
@@ -140,6 +140,7 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     reads: tuple[str, ...]  # paths in shared scopes
     writes: tuple[str, ...]  # paths in ctx
     set: tuple[str, ...]
+    set_on_failure: tuple[str, ...] = ()  # the part of `set` that is written after a failure, too
     mode: Literal["exclusive", "inclusive"] = "exclusive"
     arcs: tuple[ExplainedArc, ...] = ()
     ends: bool = False  # a step without arcs
@@ -207,6 +208,7 @@ class _Explainer:
         written |= dict.fromkeys(owner.set)
         if isinstance(owner, Step):
             written |= dict.fromkeys(target for arc in owner.arcs or () for target in arc.set)
+        pipeline = self.program.pipeline(owner.name, block=isinstance(owner, Block))
         return ExplainedPart(
             name=one_line(owner.name),
             desc=_text(owner.desc),
@@ -217,6 +219,7 @@ class _Explainer:
             reads=paths_read(self.uses.get(owner.at, ()), _SHARED),
             writes=tuple(sorted(one_line(target) for target in written if target.startswith("ctx."))),
             set=tuple(map(one_line, owner.set)),
+            set_on_failure=tuple(one_line(write.target) for write in pipeline.failure_set),
         )
 
     def _arc(self, arc: CompiledArc, step: CompiledStep, *, dead: bool) -> ExplainedArc:
@@ -349,7 +352,10 @@ def _branches(part: ExplainedPart) -> Iterator[TreeBranch]:
             yield _fact(label, words)
     for number, task in enumerate(part.tasks, 1):
         yield _task(task, f"{number} " if len(part.tasks) > 1 else "")
-    for label, names in (("set", part.set), ("reads", part.reads), ("writes", part.writes)):
+    if part.set:
+        also = f"; after a failure only {', '.join(part.set_on_failure)}" if part.set_on_failure else ""
+        yield _fact("set", ", ".join(part.set) + also)
+    for label, names in (("reads", part.reads), ("writes", part.writes)):
         if names:
             yield _fact(label, ", ".join(names))
     if len(part.arcs) > 1:

@@ -134,8 +134,8 @@ def arc_checks(program: Program, state: State, fact: NextEvaluated, at: datetime
     step = program.steps[run.step]
     asked = dict(fact.asked)
     scope = _routing_scope(state, run)
-    if run.event != "step.failed":
-        _write(scope, step.pipeline.set, fact, (at, "set"))
+    pipeline = step.pipeline
+    _write(scope, pipeline.failure_set if run.event == "step.failed" else pipeline.set, fact, (at, "set"))
     made: list[ArcCheck] = []
     for place, arc in enumerate(step.arcs):
         held = asked.get(place)

@@ -87,7 +87,7 @@ TABLE = {
     "task": "       y    y   y    y    y     y      n     y        y     y",
     "task set": "   y    y   y    y    y     y      n     s        y     y",
     "skip": "       y    y   y    y    y     o      n     s        y     y",
-    "step set": "   y    y   y    n    y     y      n     s        n     n",
+    "step set": "   y    y   y    n    y     y      y     s        n     n",
     "arc": "        y    y   y    n    y     y      y     s        n     n",
 }
 ANSWERS = {"y": [], "n": ["not-in-scope"], "s": ["secret-in-log"], "o": ["output-in-skip"]}
@@ -506,3 +506,17 @@ def test_the_own_part_of_a_tool_that_describes_no_fields_is_not_checked_d95() ->
     text = HEAD + rules_of("http", "output.http.anything == 1 and output.status == 'error'")
     for kind, expected in ((described, ["unknown-field"]), (described._replace(output_fields=None), [])):
         assert [each.code for each in check(text, {**kinds(), "http": kind}, "t.yaml").errors] == expected
+
+
+def test_a_step_set_reads_event_d102() -> None:
+    body = 'workflow:\n- step: start\n  tool: {kind: noop}\n  set: {ctx.a: "{{ event.%s }}"}\n'
+    assert codes(body % "error.message | default('')") == []
+    assert problem_places(problems(body % "nme")) == [("unknown-field", 7, 20)]
+    assert problem_places(problems(body % "name == 'loop.done'")) == [("never-equal", 7, 20)]
+    assert (
+        codes(
+            "workbook:\n  b: {tool: {kind: noop}, set: {ctx.a: '{{ event.name }}'}}\n"
+            + "workflow:\n- {step: start, tool: {kind: workbook, block: b}}\n"
+        )
+        == []
+    )

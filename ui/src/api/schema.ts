@@ -1072,6 +1072,8 @@ export interface components {
             reads: string[];
             writes: string[];
             set: string[];
+            /** @default [] */
+            set_on_failure?: string[];
             /**
              * @default exclusive
              * @enum {string}

@@ -54,6 +54,18 @@ def test_a_step_that_nothing_leads_to_says_so_and_descriptions_are_shown() -> No
     ]
 
 
+def test_a_set_says_what_is_written_after_a_failure_d102() -> None:
+    told = lines(
+        """
+        workflow:
+        - step: start
+          tool: {kind: noop}
+          set: {ctx.rows: "{{ output.data }}", ctx.how: "{{ output.status }}", ctx.last: "{{ event.run }}"}
+        """
+    )
+    assert "├─ set    ctx.rows, ctx.how, ctx.last; after a failure only ctx.how, ctx.last" in told
+
+
 def test_blocks_are_told_below_the_steps() -> None:
     """D59."""
     assert lines(
