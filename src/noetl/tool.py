@@ -135,6 +135,8 @@ class Tool(Protocol):
     # The fields of that part, each with a default; an output without its own part gets the defaults.
     # None: the fields are not described, so `noetl check` accepts any name.
     OutputPart: ClassVar[type[Struct] | None] = None
+    # Keys of every task that it does not use, so that `noetl check` reports them: "auth", "timeout", "timeout.read".
+    ignores: ClassVar[tuple[str, ...]] = ()
     example: ClassVar[str] = ""  # a short task in YAML: shown by the help, and run by the contract tests
 
     async def run(self, input: Any, call: Call) -> Output:
@@ -188,4 +190,5 @@ def describe(tool: type[Tool]) -> Kind:
         defaults=tool.defaults,
         output=tool.output,
         output_fields=record_of(tool.OutputPart, f"output.{tool.output}") if tool.OutputPart is not None else None,
+        ignores=tool.ignores,
     )

@@ -138,3 +138,33 @@ def test_a_step_publishes_how_it_failed_d102(workspace: Workspace) -> None:
     assert (code, document["output"]["data"]) == (0, {"how": "error: LookupError: no row", "rows": None})
     explained = workspace.call("explain", workspace.folder / "t.yaml").stdout
     assert "ctx.rows, ctx.how; after a failure only ctx.how" in explained
+
+
+INTENTIONS = (
+    HEAD
+    + """\
+executor: {profile: distributed, version: noetl-runtime/9, spec: {pool: gpu, tracing: {level: all}}}
+workflow:
+- step: start
+  loop: {in: [1], iterator: n, spec: {mode: parallel, policy: {exec: local, backpressure: {}}}}
+  tool: {kind: noop}
+"""
+)
+
+
+def test_keys_that_select_nothing_are_said_and_the_playbook_runs_d100_d101(workspace: Workspace) -> None:
+    file = workspace.write(INTENTIONS)
+    checked = workspace.call("check", file)
+    assert checked.returncode == 0
+    said = [line.partition("t.yaml:")[2] for line in checked.stdout.splitlines() if line.startswith(str(file))]
+    assert [line.split(": ")[:3] for line in said[:-1]] == [
+        ["4:12", "info", "no-effect"],
+        ["4:43", "warning", "no-effect"],
+        ["4:78", "warning", "reserved"],
+        ["7:64", "warning", "no-effect"],
+        ["7:77", "warning", "reserved"],
+    ]
+    done = workspace.call("run", file)
+    assert done.returncode == 0
+    assert "executor.profile is distributed, but this execution is embedded; --server runs it on workers" in done.stderr
+    assert "spec.pool has no effect here: an embedded execution has a single pool" in done.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from noetl.checks.advice import check_advice
+from noetl.checks.ineffective import check_effects
 from noetl.checks.names import check_names
 from noetl.checks.python_code import check_scripts
 from noetl.checks.soundness import Verdict, check_soundness
@@ -50,6 +51,7 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     check_scripts(program, report)
     broken = any(problem.severity == "error" for problem in report.problems)
     verdict = check_soundness(program, report)
+    check_effects(program, kinds, report)
     check_advice(program, kinds, report)
     ordered = sorted(dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code))
     return Checked(document, playbook, program, tuple(ordered), None if broken else verdict)

@@ -84,6 +84,8 @@ def _print_notes(reporter: Reporter, execution: Execution, file: str, workload: 
     warnings = sum(problem.severity == "warning" for problem in notes.problems)
     if warnings:
         reporter.warn(f"{count(warnings, 'warning')}; see noetl check {file}")
+    for sentence in notes.ignored:
+        reporter.warn(sentence)
     unknown = list(undeclared(notes.declared, workload))
     for sentence in unknown[:UNDECLARED_MAX]:
         reporter.warn(sentence)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import inf
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -138,7 +139,7 @@ class _Compiler:
             failure_set=failure_writes,
             best_effort=failure.get("mode") == "best_effort",
             tolerate=failure.get("tolerate"),
-            calls_max=policy.get("limits", {}).get("calls", self.limits["calls"]),
+            calls_max=min(policy.get("limits", {}).get("calls", self.limits["calls"]), *_task_limits(owner)),
             value_bytes=self.limits["value_bytes"],
             timeout_s=lifecycle.get("timeout_s"),
             deadline_s=lifecycle.get("deadline_s"),
@@ -403,6 +404,12 @@ def reads_failure(reads: Iterable[Read]) -> bool:
     return any(
         read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error")) for read in reads
     )
+
+
+def _task_limits(owner: Pipeline) -> list[float]:
+    """The budgets of calls that its tasks state: the smallest one holds for the frame (D87)."""
+    policies = [task.policy for task in owner.tasks if task.policy is not None]
+    return [inf, *(policy.limits["calls"] for policy in policies if "calls" in policy.limits)]
 
 
 def _merged(values: dict[str, JSON], over: Iterable[SpecLayer]) -> dict[str, JSON]:

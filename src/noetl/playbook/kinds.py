@@ -70,6 +70,7 @@ class Kind(NamedTuple):
     defaults: Mapping[str, JSON] = {}  # the lowest layer of `spec`
     output: str | None = None  # its own part of the output: "http" for output.http
     output_fields: RecordShape | None = None  # the fields of that part; None: they are not described
+    ignores: tuple[str, ...] = ()  # keys of tasks that have no effect on it: "auth", "timeout.read"
 
 
 Kinds: TypeAlias = Mapping[str, Kind]

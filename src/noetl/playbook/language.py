@@ -170,6 +170,11 @@ _POOL = KeyShape(
 )
 
 
+def _reserved(*names: str) -> dict[str, KeyShape]:
+    """Placeholders of the source documents that have no effect yet (D101)."""
+    return {name: KeyShape(ReservedShape(), "reserved") for name in names}
+
+
 def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     """The keys of every `spec` that takes part in the layering of task specs (D60, D63)."""
     shared = {
@@ -186,7 +191,7 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
         )
         for kind in kinds.values()
     }
-    return {**shared, **own}
+    return {**shared, **own, **_reserved("sandbox", "resources")}
 
 
 def _rules(then: RecordShape, title: str) -> Shape:
@@ -275,7 +280,10 @@ TASK_POLICY = RecordShape(
             default=model.ON_UNMATCHED,
         ),
         "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
-        **dict.fromkeys(("mode", "before", "after", "finally"), KeyShape(ReservedShape(), "reserved")),
+        "mode": KeyShape(ReservedShape(), "reserved"),
+        **dict.fromkeys(
+            ("before", "after", "finally"), KeyShape(ReservedShape("a task before or after this one"), "reserved")
+        ),
     },
     wrong_types={
         "a list": RetiredKey(
@@ -355,7 +363,7 @@ def _loop(kinds: Kinds) -> RecordShape:
         {
             "exec": KeyShape(
                 ChoiceShape(("distributed", "local")),
-                "preferred placement of the iterations; the results are the same",
+                "preferred placement of the iterations; `local` has no effect, and the results are the same",
                 default="distributed",
             ),
             "mode": mode._replace(doc="the same as loop.spec.mode"),
@@ -365,6 +373,10 @@ def _loop(kinds: Kinds) -> RecordShape:
                 "reducers that combine the writes of parallel iterations: ctx path → reducer",
                 example="{ctx.total: sum}",
             ),
+            "reducers": KeyShape(ReservedShape("reduce"), "reserved"),
+            "backpressure": KeyShape(ReservedShape("max_in_flight"), "reserved"),
+            "ordering": KeyShape(ReservedShape("mode: sequential"), "reserved"),
+            **_reserved("partitioning", "placement"),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
@@ -447,6 +459,7 @@ def _step_policy() -> RecordShape:
             "failure": KeyShape(failure, "how failed iterations affect the loop"),
             "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
             "emit": KeyShape(emit, "reserved"),
+            **_reserved("tracing", "quotas", "compensation", "placement"),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
@@ -519,6 +532,7 @@ def _step(kinds: Kinds) -> RecordShape:
         {
             "policy": KeyShape(_step_policy(), "admission, time limits, failure handling"),
             "pool": _POOL,
+            **_reserved("lease"),
             **_spec_keys(kinds),
         },
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
@@ -645,7 +659,9 @@ def _executor(kinds: Kinds) -> RecordShape:
         {
             "inline_max_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
             "store": KeyShape(_STORE, "the same as spec.result.store"),
-            "reference_first": KeyShape(BooleanShape(), "always true: large results become references"),
+            "reference_first": KeyShape(
+                BooleanShape(), "true states what always holds: large results become references"
+            ),
         },
     )
     policy = RecordShape(
@@ -657,6 +673,7 @@ def _executor(kinds: Kinds) -> RecordShape:
             "results": KeyShape(results, "defaults for results"),
             "lifecycle": _step_policy().keys["lifecycle"],
             "failure": _step_policy().keys["failure"],
+            **_reserved("placement", "cost", "cost_model", "quantum", "tracing", "quotas", "sandbox"),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )
@@ -667,6 +684,7 @@ def _executor(kinds: Kinds) -> RecordShape:
             "entry_step": KeyShape(TextShape(name=True), "name of the first step", default=model.ENTRY_STEP),
             "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
+            **_reserved("tracing", "telemetry", "placement"),
             **_spec_keys(kinds),
         },
         _SET_UNDER_SPEC,
@@ -675,8 +693,12 @@ def _executor(kinds: Kinds) -> RecordShape:
         "executor",
         "How the playbook runs.",
         {
-            "profile": KeyShape(ChoiceShape(("local", "distributed")), "intended environment"),
-            "version": KeyShape(TextShape(), "runtime version that the playbook was written for"),
+            "profile": KeyShape(
+                ChoiceShape(("local", "distributed")), "intended environment; it selects nothing, and the check says so"
+            ),
+            "version": KeyShape(
+                TextShape(), "runtime that the playbook was written for: `noetl-runtime/2`; others are a warning"
+            ),
             "spec": KeyShape(spec, "limits, and defaults for every step and task"),
         },
         {"keychain": RetiredKey("unknown-key", 'declare credentials under the root key "keychain"', "keychain:")},
@@ -696,7 +718,8 @@ def language(kinds: Kinds) -> RecordShape:
             "version": KeyShape(UnionShape((TextShape(), NumberShape())), "version that the author maintains"),
             "description": KeyShape(TextShape(), "purpose of the playbook"),
             "labels": KeyShape(
-                MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))), "labels for searching"
+                MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))),
+                "labels for readers and other programs; NoETL keeps them with the text",
             ),
         },
     )

@@ -64,7 +64,7 @@ CODES: dict[str, ProblemCode] = {
     "missing-then": ProblemCode("L2", "error", "The action of a rule is not under `then`. A rule is `when` with `then`, or `else` with `then` inside it.", "Write `then: {do: …}`."),
     "missing-do": ProblemCode("L2", "error", "The `then` of a task rule has no `do`.", "Add `do: continue`, `retry`, `jump`, `break`, `fail` or `skip`."),
     "misplaced-key": ProblemCode("L2", "error", "The key is valid only in combination with another key, for example `tolerate` with `mode: best_effort`.", "Remove the key, or change the key that it depends on."),
-    "no-effect": ProblemCode("L2", "warning", "The key has no effect with this directive: `to` belongs to `jump`; `attempts` and `delay` belong to `retry`.", "Remove the key, or change the directive."),
+    "no-effect": ProblemCode("L2", "warning", "The key has no effect here. The message says why: it belongs to another directive or another kind of task, or another key overrides it. A key that states only an intention, such as `executor.profile`, is an info.", "Remove the key, or change what the message names."),
     "rule-order": ProblemCode("L2", "error", "`else` is not the last rule. A list of rules has at most one `else`, at its end.", "Move the `else` to the end."),
     "control-outside-task": ProblemCode("L2", "error", "The directive `do` is allowed only in the rules of a task.", "Move the rules to `spec.policy.rules` of the task."),
     "set-under-spec": ProblemCode("L2", "error", "`set` is not allowed here under `spec`. It belongs to a step, a task, an arc or the `then` of a rule.", "Move `set` out of `spec`."),

@@ -63,7 +63,9 @@ class ListShape(NamedTuple):
 
 
 class ReservedShape(NamedTuple):
-    """A key without effect that is accepted with a warning (D64)."""
+    """A key without effect that is accepted with a warning (D64, D101)."""
+
+    instead: str | None = None  # a key that exists and does the same or something similar
 
 
 class KeyShape(NamedTuple):

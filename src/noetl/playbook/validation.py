@@ -91,7 +91,7 @@ def validate(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tup
             return _wrong(shape, tree, path, report)
         return validate(tree, fitting, path, report)
     if isinstance(shape, ReservedShape):
-        return _reserved(path, report)
+        return _reserved(shape, path, report)
     if isinstance(shape, AnyShape):
         return True, plain(tree)
     if isinstance(tree, source.Sequence) and isinstance(shape, ListShape):
@@ -184,7 +184,7 @@ def _scalar(tree: Scalar, shape: Shape, path: Path, report: ProblemReport) -> tu
             return _wrong(shape, tree, path, report)
         return _scalar(tree, fitting, path, report)
     if isinstance(shape, ReservedShape):
-        return _reserved(path, report)
+        return _reserved(shape, path, report)
     if isinstance(shape, AnyShape) or _templated(value, shape):
         return True, value
     if not _kind_fits(tree, shape):
@@ -253,8 +253,10 @@ def _takes_null(shape: Shape) -> bool:
     )
 
 
-def _reserved(path: Path, report: ProblemReport) -> tuple[bool, JSON]:
-    report.add("reserved", path, f'"{path[-1]}" is reserved for a later version and has no effect', key=True)
+def _reserved(shape: ReservedShape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
+    hint = "" if shape.instead is None else f"; use {shape.instead}"
+    message = f'"{path[-1]}" is reserved for a later version and has no effect{hint}'
+    report.add("reserved", path, message, key=True)
     return False, None
 
 

@@ -104,6 +104,7 @@ class StartNotes(NamedTuple):
     problems: tuple[Problem, ...] = ()  # warnings and advice; a playbook with errors does not start
     migration: tuple[MigrationNote, ...] = ()
     declared: dict[str, JSON] = {}  # the workload that the playbook declares
+    ignored: tuple[str, ...] = ()  # sentences about keys that have no effect where it runs (D100)
 
 
 class Execution:

@@ -13,12 +13,14 @@ from uuid import UUID
 
 from noetl.clock import Clock, SystemClock
 from noetl.control.refusals import Refusal, path_in, reason_of
+from noetl.defaults import POOL
 from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, PlaybookError, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Playbook
 from noetl.runtime.embedded import (
     EmbeddedRuntime,
     LocalStore,
@@ -55,6 +57,17 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.2
 POLLS_PER_OWNER_CHECK: Final = 10  # polls without a change until the owner is looked for
 KEY_CHARS_MAX: Final = 255
+
+
+def _ignored(playbook: Playbook) -> tuple[str, ...]:
+    """Keys that select something in a cluster only."""
+    found = []
+    if playbook.executor.profile == "distributed":
+        found.append("executor.profile is distributed, but this execution is embedded; --server runs it on workers")
+    specs = [playbook.executor.spec, *(owner.spec for owner in playbook.pipelines)]
+    if any(spec.get("pool", POOL) != POOL for spec in specs):
+        found.append("spec.pool has no effect here: an embedded execution has a single pool")
+    return tuple(found)
 
 
 class InstalledTools(NamedTuple):
@@ -200,7 +213,7 @@ class LocalSession(SessionVerbs):
         checked = loaded.runnable
         if checked is None or checked.playbook is None:
             raise await self._refuse(loaded, values)
-        notes = StartNotes(loaded.problems, loaded.notes, checked.playbook.workload)
+        notes = StartNotes(loaded.problems, loaded.notes, checked.playbook.workload, _ignored(checked.playbook))
         execution_id = self.clock.new_id() if key is None else _derived_id(key)
         if key is not None and await self.store.store.status(execution_id) is not None:
             await self._compare(execution_id, digest or digest_of(loaded.text), values)

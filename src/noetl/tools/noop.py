@@ -16,6 +16,7 @@ class NoopTool(Tool):
     """Does nothing. `output.data` is `input`, or `_prev` without an `input`. Useful for rules and `set`."""
 
     kind = "noop"
+    ignores = ("auth", "timeout", "retry")
     Input = NoopInput
     pure = True
     free_input = True

@@ -20,6 +20,7 @@ class PlaybookTool(Tool):
     """Runs another playbook as a child execution and returns its output. `input` is its workload (D58)."""
 
     kind = "playbook"
+    ignores = ("auth", "timeout", "retry")
     Input = PlaybookInput
     free_input = True
     example = """\

@@ -55,6 +55,7 @@ class ResolveTool(Tool):
     """
 
     kind = "resolve"
+    ignores = ("timeout.connect", "timeout.read", "retry")
     unjudged = "depth"
     Input = ResolveInput
     pure = True

@@ -25,6 +25,7 @@ class WaitTool(Tool):
     """Waits for a duration, a time or a signal. Meanwhile the frame is parked and occupies no worker."""
 
     kind = "wait"
+    ignores = ("auth", "timeout", "retry")
     Input = WaitInput
     one_of = (("seconds", "until", "signal"),)
     example = """\

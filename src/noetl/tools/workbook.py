@@ -20,6 +20,7 @@ class WorkbookTool(Tool):
     """Calls a block under `workbook` of this playbook, with its own `input`, steps and task names (D59)."""
 
     kind = "workbook"
+    ignores = ("auth", "timeout", "retry")
     Input = WorkbookInput
     free_input = True
     example = """\

@@ -101,6 +101,7 @@ class DuckdbTool(Tool):
     """
 
     kind = "duckdb"
+    ignores = ("auth", "timeout.connect", "timeout.read")
     Input = DuckdbInput
     Spec = DuckdbSpec
     one_of = (("query", "command"),)

@@ -77,6 +77,7 @@ class PostgresTool(Tool):
     """
 
     kind = "postgres"
+    ignores = ("timeout.read",)
     connects = True
     Input = PostgresInput
     Spec = PostgresSpec

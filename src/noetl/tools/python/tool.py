@@ -92,6 +92,7 @@ class PythonTool(Tool):
     """
 
     kind = "python"
+    ignores = ("auth", "timeout.connect", "timeout.read")
     unjudged = "depth"
     Input = PythonInput
     Spec = PythonSpec

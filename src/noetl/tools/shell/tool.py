@@ -97,6 +97,7 @@ class ShellTool(Tool):
     """
 
     kind = "shell"
+    ignores = ("auth", "timeout.connect", "timeout.read")
     Input = ShellInput
     Spec = ShellSpec
     one_of = (("argv", "sh"),)

@@ -65,6 +65,7 @@ class SqliteTool(Tool):
     """
 
     kind = "sqlite"
+    ignores = ("auth", "timeout.connect", "timeout.read")
     Input = SqliteInput
     Spec = SqliteSpec
     one_of = (("query", "command"),)
