@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from hashlib import sha256
 from zlib import crc32
 
 START_TOKEN = ">0"
@@ -44,6 +45,14 @@ def frame_parts(frame: str) -> tuple[str, int | None]:
 
 def call_id(frame: str, number: int) -> str:
     return f"{frame}/{number}"
+
+
+def trace_id(execution_id: str) -> str:
+    """The 32 hexadecimal digits of its UUID; of its hash if it is not a UUID."""
+    digits = execution_id.replace("-", "").lower()
+    if len(digits) == 32 and not digits.strip("0123456789abcdef"):
+        return digits
+    return sha256(execution_id.encode()).hexdigest()[:32]
 
 
 def partition_of(execution_id: str, partitions: int) -> int:

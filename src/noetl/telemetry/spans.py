@@ -10,8 +10,8 @@ import hashlib
 import re
 from datetime import datetime, timedelta
 from typing import Final, Literal, NamedTuple, TypeAlias
-from uuid import UUID
 
+from noetl import ids
 from noetl.engine import Event, apply, facts
 from noetl.engine.facts import ForChild, TaskDone
 from noetl.engine.state import Run, State
@@ -58,11 +58,8 @@ class SpanData(NamedTuple):
 
 
 def trace_id(execution_id: str) -> int:
-    """The 128 bits of its UUID; of its hash if it is not a UUID."""
-    try:
-        return UUID(execution_id).int
-    except ValueError:
-        return int.from_bytes(hashlib.sha256(execution_id.encode()).digest()[:16], "big")
+    """As in the events of the execution (D66)."""
+    return int(ids.trace_id(execution_id), 16)
 
 
 def span_id(execution_id: str, part: str = "") -> int:

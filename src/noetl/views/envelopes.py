@@ -18,7 +18,7 @@ from msgspec import Struct
 from noetl.engine import Event, apply, facts
 from noetl.engine.facts import Fact
 from noetl.engine.state import State
-from noetl.ids import call_id, frame_id, frame_parts
+from noetl.ids import call_id, frame_id, frame_parts, trace_id
 from noetl.output import JSON
 from noetl.views.log import instant
 
@@ -39,6 +39,7 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     event_id: str  # "<execution_id>/<seq>", or "<execution_id>/<seq>.<part>"
     execution_id: str
+    trace_id: str = ""  # of its OpenTelemetry trace: the execution id without dashes (D66)
     seq: int
     part: int = 0  # 0: the fact itself; others are derived from it
     timestamp: str
@@ -81,6 +82,7 @@ class Envelopes:
 
     def __init__(self, state: State) -> None:
         self.state = state
+        self._trace = trace_id(state.execution_id)
         self._stamped: tuple[datetime | None, str] = (None, "")
 
     def of(self, events: Iterable[Event]) -> Iterator[Envelope]:
@@ -94,7 +96,7 @@ class Envelopes:
         in_flight = _in_flight(state, fact)
         about = _about(state, fact)  # Before the fact is applied, while what it ends still exists.
         apply(state, fact, event.at)
-        derived = list(_tokens(fact))
+        derived = list(_tokens(state, fact))
         if state.ctx is not ctx:  # Mappings are never changed in place: a write makes a new one.
             derived.append(_patched(state, fact))
         derived += _iterations(state, in_flight)
@@ -117,6 +119,7 @@ class Envelopes:
         return Envelope(
             event_id=f"{execution_id}/{event.seq}.{part}" if part else f"{execution_id}/{event.seq}",
             execution_id=execution_id,
+            trace_id=self._trace,
             seq=event.seq,
             part=part,
             timestamp=self._stamped[1],
@@ -165,18 +168,22 @@ def _iterations(state: State, in_flight: dict[str, int]) -> Iterator[_Derived]:
             yield _Derived("loop.iteration.started", about, {"run": run, "index": index})
 
 
-def _tokens(fact: Fact) -> Iterator[_Derived]:
+def _tokens(state: State, fact: Fact) -> Iterator[_Derived]:
     match fact:
         case facts.Started(token=token):
-            yield _Derived("token.enqueued", _About("token", token.id, "in_progress"), _plain(token))
+            yield _Derived("token.enqueued", _About("token", token.id, "in_progress"), _plain(state, token))
         case facts.NextEvaluated(tokens=tokens, run=run):
             for token in tokens:
                 about = _About("token", token.id, "in_progress", run=run)
-                yield _Derived("token.enqueued", about, _plain(token))
+                yield _Derived("token.enqueued", about, _plain(state, token))
 
 
-def _plain(token: facts.Token) -> dict[str, JSON]:
+def _plain(state: State, token: facts.Token) -> dict[str, JSON]:
+    """The token, with the playbook and the parent execution that it belongs to (D66)."""
     data: dict[str, JSON] = msgspec.to_builtins(token)
+    data["playbook"] = state.digest
+    if state.parent is not None:
+        data["parent"] = state.parent
     return data
 
 

@@ -61,6 +61,7 @@ def test_jsonl_is_one_envelope_a_line(mixed: str, capsys: pytest.CaptureFixture[
     assert told[3] == {
         "event_id": f"{LEFT}/3.1",
         "execution_id": LEFT,
+        "trace_id": LEFT.replace("-", ""),
         "seq": 3,
         "part": 1,
         "timestamp": "2024-01-02T03:04:05Z",
@@ -70,7 +71,7 @@ def test_jsonl_is_one_envelope_a_line(mixed: str, capsys: pytest.CaptureFixture[
         "entity": "token",
         "entity_id": ">0",
         "status": "in_progress",
-        "data": {"id": ">0", "step": "start"},
+        "data": {"id": ">0", "step": "start", "playbook": told[0]["data"]["digest"]},
     }
     assert [each["seq"] for each in told if "part" not in each] == list(range(1, 22))
     assert told[-1]["name"] == "frame.parked"

@@ -9,8 +9,9 @@ import msgspec
 from msgspec.structs import replace
 
 from noetl.engine import Event
-from noetl.engine.facts import Fact, TaskDone
+from noetl.engine.facts import Fact, Requested, TaskDone
 from noetl.engine.state import State
+from noetl.ids import trace_id
 from noetl.testing.scenario import START, Player
 from noetl.views.envelopes import Entity, Envelope, Envelopes, EnvelopeStatus, alias
 from noetl.views.log import folded
@@ -71,6 +72,7 @@ def test_an_envelope_has_all_its_fields_and_none_that_do_not_apply() -> None:
     assert told[6] == {
         "event_id": "e/6",
         "execution_id": "e",
+        "trace_id": "3f79bb7b435b05321651daefd374cdc6",
         "seq": 6,
         "timestamp": "2026-01-01T00:00:00Z",
         "source": "worker",
@@ -99,6 +101,7 @@ def test_an_envelope_has_all_its_fields_and_none_that_do_not_apply() -> None:
     assert told[7] == {
         "event_id": "e/6.1",
         "execution_id": "e",
+        "trace_id": "3f79bb7b435b05321651daefd374cdc6",
         "seq": 6,
         "part": 1,
         "timestamp": "2026-01-01T00:00:00Z",
@@ -222,3 +225,19 @@ def test_the_alias_is_the_name_that_the_spec_gives() -> None:
         "LoopIterationCompleted",
         "TokenEnqueued",
     ]
+
+
+def test_a_token_names_its_playbook_its_parent_and_the_event_that_made_it_d66() -> None:
+    player = played(CHAIN, "report start#1 ok 7")
+    requested = player.log[0]
+    assert isinstance(requested.fact, Requested)
+    log = [requested._replace(fact=replace(requested.fact, parent="p/call#1", digest="abc")), *player.log[1:]]
+    first, second = [each.data for each in envelopes(log) if each.name == "token.enqueued"]
+    assert first == {"id": ">0", "step": "start", "playbook": "abc", "parent": "p/call#1"}
+    assert (second["playbook"], second["parent"], second["event"]["run"]) == ("abc", "p/call#1", "start#1")
+
+
+def test_events_have_the_trace_of_their_execution_d66() -> None:
+    assert trace_id("0199b3c2-0004-7000-8000-00000000000A") == "0199b3c20004700080000000000000" + "0a"
+    assert len(trace_id("no-uuid")) == len(trace_id("g" * 32)) == 32
+    assert trace_id("a") != trace_id("b")

@@ -929,6 +929,8 @@ export interface components {
         Envelope: {
             event_id: string;
             execution_id: string;
+            /** @default  */
+            trace_id?: string;
             seq: number;
             /** @default 0 */
             part?: number;
@@ -1226,6 +1228,8 @@ export interface components {
                 number,
                 number
             ] | null;
+            /** @default false */
+            stored?: boolean;
             /** @constant */
             fact: "frame.parked";
         };
@@ -1237,6 +1241,8 @@ export interface components {
             set?: {
                 [key: string]: unknown;
             };
+            /** @default [] */
+            stored?: string[];
             /** @constant */
             fact: "frame.resumed";
         };
@@ -1348,6 +1354,8 @@ export interface components {
             picked?: {
                 [key: string]: unknown;
             } | null;
+            /** @default [] */
+            stored?: string[];
             /** @constant */
             fact: "loop.done";
         };
@@ -1385,6 +1393,8 @@ export interface components {
             /** @default 0 */
             ended?: number;
             error?: components["schemas"]["Failure"] | null;
+            /** @default [] */
+            stored?: string[];
             /** @constant */
             fact: "next.evaluated";
         };
@@ -1530,6 +1540,8 @@ export interface components {
             /** @default 1 */
             level?: number;
             by?: string | null;
+            /** @default false */
+            stored?: boolean;
             /** @constant */
             fact: "playbook.execution.requested";
         };
@@ -1727,6 +1739,8 @@ export interface components {
             picked?: {
                 [key: string]: unknown;
             } | null;
+            /** @default [] */
+            stored?: string[];
             /** @constant */
             fact: "step.failed";
         };
@@ -1809,6 +1823,8 @@ export interface components {
                 number,
                 number
             ] | null;
+            /** @default [] */
+            stored?: string[];
             /** @constant */
             fact: "task.done";
         };

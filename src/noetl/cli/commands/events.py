@@ -112,7 +112,7 @@ _SHOWN_ELSEWHERE = frozenset({
     "next", "keep",
 })  # fmt: skip
 _LEFT_OUT = {
-    "token.enqueued": frozenset({"id", "event"}),
+    "token.enqueued": frozenset({"id", "event", "playbook", "parent"}),
     "task.done": _SHOWN_ELSEWHERE | {"status"},
     "step.scheduled": _SHOWN_ELSEWHERE | {"step"},
     "next.evaluated": _SHOWN_ELSEWHERE,
