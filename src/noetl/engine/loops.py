@@ -274,13 +274,17 @@ def _result(pipeline: CompiledPipeline, state: State, run: Run, meta: dict[str, 
     if loop.results is not None:
         output = replace(output, data=[loop.results.get(index) for index in range(loop.count)])
     if loop.results is None or pipeline.reads_ref:
-        output = replace(output, ref=results_ref(state, run.id))
+        output = replace(output, ref=results_ref(state, run.id, output.data))
     return output
 
 
-def results_ref(state: State, name: str) -> dict[str, JSON]:
-    """A Ref into the log itself: the outputs of the iterations, by index."""
+def results_ref(state: State, name: str, data: list[JSON] | None = None) -> dict[str, JSON]:
+    """A Ref into the log itself: the outputs of the iterations, by index. `data`: all of them, if they are small."""
     loop = state.runs[name].loop
     assert loop is not None
     locator = {"execution_id": state.execution_id, "run": name}
-    return {"type": "relational", "locator": locator, "meta": {"count": loop.count}}
+    meta: dict[str, JSON] = {"content_type": "application/json", "count": loop.count}
+    if data is not None:
+        body = _encoded(data)
+        meta |= {"bytes": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+    return {"type": "relational", "locator": locator, "meta": meta}

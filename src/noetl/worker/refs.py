@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from hashlib import sha256
 
 from msgspec.json import decode, encode
 
 from noetl.cache import BoundedCache
 from noetl.engine.scopes import is_foreign, is_ref, owner_of
 from noetl.engine.stored import STORED
-from noetl.errors import NotFound, Rejected
+from noetl.errors import Damaged, NotFound, Rejected
 from noetl.net.origins import SUFFIX
 from noetl.output import JSON, Output
 from noetl.paging import SliceableStore, is_json
@@ -48,9 +49,16 @@ class Refs:
             async for chunk in self._results.read(ref):
                 yield chunk
             return
+        digest = sha256(b"[")
         yield b"["
         for index, output in enumerate(await self._outputs(ref)):
-            yield (b"," if index else b"") + await self._body(output)
+            chunk = (b"," if index else b"") + await self._body(output)
+            digest.update(chunk)
+            yield chunk
+        digest.update(b"]")
+        expected = (ref.get("meta") or {}).get("sha256")  # None: the results were too large to know it
+        if expected is not None and expected != digest.hexdigest():
+            raise Damaged("the results of a loop have changed since it ended")
         yield b"]"
 
     async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:

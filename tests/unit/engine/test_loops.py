@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from noetl.engine import facts
 from noetl.engine.loops import is_complete
 from noetl.engine.moves import work_of
@@ -44,12 +46,11 @@ def test_results_that_are_too_large_are_a_ref_into_the_log_d30() -> None:
     player.play(f'report start#1[0] ok "{"x" * 60_000}"')
     player.play(f'report start#1[1] ok "{"x" * 60_000}"')
     [done] = [event.fact for event in player.log if isinstance(event.fact, facts.LoopDone)]
-    locator = {"execution_id": "e", "run": "start#1"}
-    ref = {"type": "relational", "locator": locator, "meta": {"count": 2}}
-    assert done.output == Output(ref=ref, meta={"count": 2, "succeeded": 2, "failed": 0})
+    assert done.output == Output(ref=REF, meta={"count": 2, "succeeded": 2, "failed": 0})
 
 
-REF = {"type": "relational", "locator": {"execution_id": "e", "run": "start#1"}, "meta": {"count": 2}}
+META = {"content_type": "application/json", "count": 2}
+REF = {"type": "relational", "locator": {"execution_id": "e", "run": "start#1"}, "meta": META}
 
 
 def ended(after: str, data: str) -> tuple[facts.LoopDone, facts.NextEvaluated]:
@@ -75,9 +76,11 @@ def ended(after: str, data: str) -> tuple[facts.LoopDone, facts.NextEvaluated]:
 
 
 def test_who_reads_the_ref_of_a_loop_has_one_whatever_the_size_d51() -> None:
-    for data, kept in (("x", ["x", "x"]), ("x" * 60_000, None)):
+    known = {"bytes": 9, "sha256": hashlib.sha256(b'["x","x"]').hexdigest()}  # of data that control has
+    for data, kept, more in (("x", ["x", "x"], known), ("x" * 60_000, None, {})):
         done, routed = ended('set: {ctx.rows_ref: "{{ output.ref }}"}', data)
-        assert (done.output.ref, done.output.data, routed.set) == (REF, kept, {"ctx.rows_ref": REF})
+        ref = {**REF, "meta": {**META, **more}}
+        assert (done.output.ref, done.output.data, routed.set) == (ref, kept, {"ctx.rows_ref": ref})
     assert ended('set: {ctx.n: "{{ output.data | length }}"}', "x")[0].output.ref is None
 
 

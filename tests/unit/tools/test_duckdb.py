@@ -212,7 +212,7 @@ def test_a_written_file_can_be_read_as_a_table(form: str) -> None:
         "csv": "text/csv",
         "json": "application/json",
     }
-    assert written.ref["meta"]["content_type"] == content_types[form]
+    assert (written.ref["meta"]["content_type"], written.ref["meta"]["count"]) == (content_types[form], 2)
     read = ran(query='SELECT * FROM "the ""table""" ORDER BY a', tables={'the "table"': written.ref}, results=results)
     assert read.data == ROWS
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from hashlib import sha256
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from msgspec.json import decode
 from noetl.control.deps import ControlSettings
 from noetl.engine.facts import StepFailed
 from noetl.engine.moves import RunTask
-from noetl.errors import NotFound, Rejected
+from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON, Output
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.results import all_of
@@ -126,6 +127,17 @@ def test_what_is_no_loop_has_no_parts() -> None:
         ref = await refs.put("e", b"[1,2]", "application/json")
         assert await refs.part(ref, 0, 1) is None
         assert await refs.get(ref) == b"[1,2]"
+
+    with_loop(work)
+
+
+def test_results_of_a_loop_are_compared_with_the_digest_of_their_ref() -> None:
+    async def work(refs: Refs, ref: dict[str, JSON]) -> None:
+        body = await refs.get(ref)
+        good = {**ref, "meta": {"count": COUNT, "bytes": len(body), "sha256": sha256(body).hexdigest()}}
+        assert await refs.get(good) == body
+        error = await error_of(refs.get({**ref, "meta": {"count": COUNT, "sha256": "0" * 64}}))
+        assert isinstance(error, Damaged)
 
     with_loop(work)
 

@@ -208,4 +208,5 @@ async def _output(session: DuckdbSession, result: DuckdbResult, call: Call) -> O
         return Output(status="error", error=error.failure(), own=own)
     content_type = CONTENT_TYPES[result.file.suffix.removeprefix(".")]
     ref = await call.results.write(call.execution_id, read_chunks(result.file), content_type)
-    return Output(ref=ref, own=own)
+    counted = {} if result.rows is None else {"count": result.rows}
+    return Output(ref={**ref, "meta": {**ref["meta"], **counted}}, own=own)

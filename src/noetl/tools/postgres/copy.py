@@ -180,4 +180,4 @@ async def copy_out(session: PostgresSession, copy: Copy, params: Params) -> Outp
     content_type = CSV if copy.to == "csv" else NDJSON
     async with aclosing(batches()) as rows, aclosing(encoded(rows, names, copy.to)) as source:
         ref = await session.call.results.write(session.call.execution_id, source, content_type)
-    return Output(data={"rows": count}, ref=ref, own=own_part(count))
+    return Output(data={"rows": count}, ref={**ref, "meta": {**ref["meta"], "count": count}}, own=own_part(count))

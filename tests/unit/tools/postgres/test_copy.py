@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from hashlib import sha256
 
 import pytest
 
@@ -167,7 +168,9 @@ def test_rows_are_stored_behind_a_ref(to: str, content_type: str, body: str) -> 
             assert output.ref is not None
             assert output.data == {"rows": 2}
             assert (await results.get(output.ref)).decode() == body
-            assert output.ref["meta"]["content_type"] == content_type
+            digest = sha256(body.encode()).hexdigest()
+            meta = {"content_type": content_type, "bytes": len(body), "sha256": digest, "count": 2}
+            assert output.ref["meta"] == meta
 
     asyncio.run(work())
 
