@@ -28,11 +28,12 @@ from noetl.engine.delegation import accepted, is_current
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_started
 from noetl.engine.retry import called
-from noetl.engine.scopes import deadline, moment
+from noetl.engine.scopes import deadline, is_foreign, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.engine.stored import STORED, NeedsValues, ref_of, stored_key_in
 from noetl.errors import Rejected
 from noetl.ids import START_TOKEN, frame_parts, run_id
+from noetl.net.origins import SUFFIX
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.spec import merge
@@ -95,6 +96,8 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     workload = merge(playbook.workload, command.workload)
     entry = program.steps[playbook.entry]
     error = command.error or (_unmerged(playbook.workload, command.workload) if stored else None)
+    if error is None and command.parent is None:
+        error = _foreign(command.workload)
     input = {}
     if error is None and command.depth > program.limits["depth"]:
         message = f"children are nested deeper than limits.depth ({program.limits['depth']})"
@@ -109,6 +112,16 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     return [requested, facts.Evaluated(keychain=command.keychain), facts.Started(workload=workload, token=token)]
+
+
+def _foreign(workload: dict[str, JSON]) -> Failure | None:
+    """A request may not choose what is read from another system with the credentials of the playbook (D99)."""
+    for name, value in workload.items():
+        if name.endswith(SUFFIX) and type(value) is dict and is_foreign(value):
+            system = str(value["locator"]["system"])[:40]
+            message = f'workload "{name}" is a Ref to data in {system}; a request may only pass Refs to stored results'
+            return Failure(kind="reference", message=message)
+    return None
 
 
 def _unmerged(defaults: dict[str, JSON], given: dict[str, JSON]) -> Failure | None:

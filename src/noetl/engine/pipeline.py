@@ -20,10 +20,11 @@ from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for, with_iteration
-from noetl.engine.scopes import ctx_misfit, misfit, split
+from noetl.engine.scopes import ctx_misfit, is_foreign, misfit, split
 from noetl.engine.stored import ValueTooLarge, stored_bytes
 from noetl.escape import shorten
 from noetl.ids import call_id
+from noetl.net.origins import SUFFIX
 from noetl.net.program import CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import RETRY_ATTEMPTS, Directive
@@ -109,6 +110,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
             asking = turn._replace(scope={**turn.scope, "keychain": keychain})
         fields, input = asking.inputs()
         if task.kind in PARKING:
+            _check_handed_over(task, input)
             until = waits_for(task.kind, fields, input, turn.call_id(), at)
             if place.items is not None:
                 until = with_iteration(until, turn.scope["iter"])
@@ -121,6 +123,15 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
     # All attempts belong to one entry into a task: the number of entries distinguishes them.
     entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
     return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder, place.keychain)
+
+
+def _check_handed_over(task: CompiledTask, input: dict[str, JSON]) -> None:
+    """A child trusts the Refs in its workload: data that looks like a Ref to another system is refused (D99)."""
+    if task.kind != "playbook":
+        return
+    for name, value in input.items():
+        if name.endswith(SUFFIX) and type(value) is dict and is_foreign(value) and (name,) not in task.refs:
+            raise BadField(name, "it takes a Ref, and this is data that looks like one: assign output.ref")
 
 
 def take(

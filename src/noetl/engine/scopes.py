@@ -9,6 +9,7 @@ import msgspec
 
 from noetl.engine.state import Run, State
 from noetl.ids import frame_parts
+from noetl.net.origins import SUFFIX
 from noetl.net.program import CompiledPipeline
 from noetl.output import JSON, REF_FIELDS, Failure
 from noetl.template.compile import Moment
@@ -131,7 +132,7 @@ def misfit(target: str, value: JSON, execution_id: str = "", *, origin: bool = F
     A Ref is one by its origin, or it names a result of a store of ours: the reader of such a Ref checks whose
     result it is. All other mappings are data (D99).
     """
-    if target.endswith("_ref"):
+    if target.endswith(SUFFIX):
         if value is not None and not is_ref(value):
             return Failure(kind="reference", message=f'"{target}" takes a Ref, by its name')
         if value is not None and not origin and owner_of(value) is None:

@@ -225,7 +225,7 @@ class _Compiler:
             kept=False,
             pure=bool(kind and kind.pure),
             source=task,
-            refs=() if free else tuple(self.origins.refs_in(task.input, owner)),
+            refs=() if free and task.kind != "playbook" else tuple(self.origins.refs_in(task.input, owner)),
         )
 
     def _kind_fields(self, name: str, kind: Kind | None) -> _Fields:
