@@ -47,6 +47,13 @@ def blocks() -> tuple[Block, ...]:
     return tuple(block for document in DOCUMENTS for block in _blocks_of(document))
 
 
+def sections(document: str) -> list[str]:
+    """The numbers of all headings of a document, without those in code."""
+    text = (SEEDS / "documents" / f"{document}.txt").read_text("utf-8")
+    lines = "".join(text.split("```")[::2]).splitlines()
+    return list(dict.fromkeys(found["section"] for line in lines if (found := _HEADING.match(line))))
+
+
 def stands_in(block: Block, playbook: str, added: tuple[str, ...] = ()) -> bool:
     """Whether a playbook contains the block word for word: placeholders have values, one of the alternatives is there."""
     lines = [line for line in _lines(playbook) if line not in added]

@@ -22,6 +22,34 @@ DIALECTS = {
 # The warnings that the examples of the documents are expected to have.
 WARNED = {"reserved", "no-effect", "retry-without-delay", "no-else"}
 
+# The keys of the examples that have no effect, in their order: placeholders of the documents, alternatives of which
+# another one was chosen, and settings that another key makes useless.
+NO_EFFECT = {
+    "000_6.2_eval_structure": ["attempts", "backoff", "delay", "to"],
+    "001_2.1_step": ["spec"],  # of an arc
+    "001_6.1_eval_syntax": ["attempts", "backoff", "delay", "to"],
+    "002_2.2_executor": ["profile"],
+    "002_2.A_executor_short": ["profile"],
+    "002_3.2_next_router": ["policy"],
+    "002_8_loop": ["max_in_flight"],
+    "003_5.1_executor_policy": ["profile", "resources"],
+    "003_5.2.1_admission": ["mode"],
+    "003_5.2.2_lifecycle": ["events"],
+    "003_5.3_loop_policy": ["max_in_flight"],
+    "003_5.4_each_directive": ["mode", "on_unmatched", "before", "after", "finally"],
+    "003_5.4_task_policy": ["mode", "on_unmatched", "before", "after", "finally", "to"],
+    "003_5.5_next_router": ["policy"],
+}
+
+
+@pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
+def test_the_check_reports_every_key_that_has_no_effect_d100_d101(path: Path) -> None:
+    text = migrate(path.read_text(), path.name).text
+    found = [each for each in check(text, kinds(), path.name).problems if each.code in ("reserved", "no-effect")]
+    lines = text.splitlines()
+    keys = [lines[each.at.line - 1][each.at.column - 1 :].partition(":")[0] for each in found]
+    assert keys == NO_EFFECT.get(path.stem, [])
+
 
 @pytest.mark.parametrize("path", SEEDS, ids=lambda path: path.stem)
 def test_an_example_migrates_and_checks_clean(path: Path) -> None:
