@@ -68,9 +68,16 @@ def test_without_a_folder_it_is_empty_for_every_call_and_removed_with_the_child(
     assert not Path(first[0]).exists()
 
 
-def test_a_folder_that_is_gone_is_an_error(tmp_path: Path) -> None:
-    (output,) = ran(PythonInput(code="result = 1"), folder=tmp_path / "gone")
+def test_a_folder_that_cannot_be_used_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (output,) = ran(PythonInput(code="result = 1"), folder=tmp_path / "file")
     assert (error_of(output).kind, "cannot be used on this worker" in error_of(output).message) == ("input", True)
+
+
+def test_an_execution_that_outlives_its_folder_runs_in_an_empty_one_and_says_so(tmp_path: Path) -> None:
+    (output,) = ran(PythonInput(code="import os\nresult = os.listdir('.')"), folder=tmp_path / "gone")
+    assert output.data == []
+    assert 'gone", does not exist: the code runs in an empty folder' in output.own["py"]["stderr"]
 
 
 # Modules

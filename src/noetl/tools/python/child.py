@@ -88,6 +88,9 @@ class CallRunner:
         if folder is not None:
             try:
                 os.chdir(folder)
+            except FileNotFoundError:  # an execution may outlive the folder that it was started from
+                where = f'the folder of the playbook, "{folder}", does not exist'
+                print(f"{where}: the code runs in an empty folder", file=sys.stderr)
             except OSError as error:
                 message = f'the folder of the playbook, "{folder}", cannot be used on this worker: {error.strerror}'
                 raise CallError(message, "input") from error

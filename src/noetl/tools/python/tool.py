@@ -75,7 +75,7 @@ class PythonTool(Tool):
     The result is the return value of `main`, or the variable `result`.
 
     The working directory is the folder of the playbook file. A playbook that was not read from a file, as on a
-    server, has an empty folder, which is cleared after each call.
+    server, or whose folder no longer exists, has an empty folder, which is cleared after each call.
 
     The code can import modules beside the playbook file, and a `script` also those beside itself. The standard
     library takes precedence over them, and they take precedence over installed packages. On a server there are
