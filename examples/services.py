@@ -249,6 +249,46 @@ class Model(Service):
         return Answer(200, {"choices": [{"index": 0, "message": message, "finish_reason": reason}]})
 
 
+class Planner(Service):
+    """A stub of a language model that answers with a playbook (agent_plan.yaml).
+
+    Its first plan leads to a step that does not exist. It corrects that when it receives the problems. For an
+    unknown order it repeats its first plan.
+    """
+
+    orders = {"1007": 40}
+    plan = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {{ name: plan, path: plans/order }}
+keychain:
+  - {{ name: model_api, kind: bearer, token: {{ env: MODEL_API_KEY }} }}
+workload: {{ api_url: "" }}
+workflow:
+  - step: start
+    tool: {{ kind: http, auth: model_api, url: "{{{{ workload.api_url }}}}/orders/{order}" }}
+    set: {{ ctx.order: "{{{{ output.data }}}}" }}
+    next: {{ arcs: [{{ step: {next} }}] }}
+  - step: say
+    tool: {{ kind: noop, input: {{ paid: "{{{{ ctx.order.paid }}}}", late: "{{{{ ctx.order.late }}}}" }} }}
+"""
+
+    def answer(self, request: Request) -> Answer:
+        match request.method, request.parts:
+            case "POST", ["v1", "chat", "completions"]:
+                return self._complete([each["content"] for each in request.body["messages"]])
+            case "GET", ["orders", id] if id in self.orders:
+                return Answer(200, {"id": id, "late": True, "paid": self.orders[id]})
+        return MISSING
+
+    def _complete(self, said: list[str]) -> Answer:
+        order = "".join(letter for letter in said[1] if letter.isdigit())
+        corrected = "unknown-step" in said[-1] and order in self.orders
+        plan = self.plan.format(order=order, next="say" if corrected else "tell")
+        message = {"role": "assistant", "content": plan}
+        return Answer(200, {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]})
+
+
 class Branches(Service):
     """The receipts of each branch of a shop, too large for an event (child_playbooks.yaml)."""
 
@@ -273,6 +313,7 @@ SERVICES: dict[str, Callable[[str], Service]] = {
     "reports": Reports,
     "orders": Orders,
     "model": Model,
+    "planner": Planner,
     "branches": Branches,
 }
 

@@ -58,6 +58,7 @@ EXAMPLES = (
     Example("incremental_sync"),
     Example("quantum_sweep", "the extra `quantum`"),
     Example("agent_loop"),
+    Example("agent_plan"),
     Example("child_playbooks", "`services.py`, the extra `duckdb`", ("child_playbooks_branch",)),
 )
 

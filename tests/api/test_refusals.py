@@ -160,6 +160,9 @@ def test_a_caller_without_the_scope_run_leaves_no_record(tmp_path: Path) -> None
                 answer = await server.api.ask("POST", "/executions", body, token=token)
                 assert (answer.status, "execution_id" in answer.json) == (status, False)
         runs = await server.token("run")
+        digest = hashlib.sha256(NOOP.encode()).hexdigest()
+        made = PlaybookText(digest, "made/by-a-task", NOOP)
+        await server.services.catalog.put(made, listed=False)  # which registers nothing
         for body in requests[1:]:  # starting a text needs the scope write, which this token lacks
             answer = await server.api.ask("POST", "/executions", body, token=runs)
             assert (answer.status, answer.json["code"]) == (403, "low-scope")

@@ -56,6 +56,11 @@ class Programs:
     async def by_digest(self, digest: str) -> Program:
         return await self._compiled.by_digest(digest)
 
+    async def add_document(self, text: str, caller: str) -> Program:
+        program = await self._compiled.compile_document(text, None, await self.by_digest(caller))
+        self._playbooks.texts[program.digest] = PlaybookText(program.digest, program.playbook.path, text)
+        return program
+
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
         del near, version
         if path not in self._playbooks.digests:

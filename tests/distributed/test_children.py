@@ -22,6 +22,37 @@ PARENT = HEAD.replace("path: t", "path: families/parent") + (
 )
 
 
+PLAN = HEAD.replace("path: t", "path: families/plan") + (
+    'workload: {n: 0}\nworkflow: [{step: start, tool: {kind: noop, input: {n: "{{ workload.n }}"}}}]\n'
+)
+PLANNER = HEAD.replace("path: t", "path: families/planner") + (
+    "workload: {plan: ''}\nworkflow:\n- step: start\n"
+    "  loop: {in: [1, 2, 3, 4, 5, 6, 7, 8], iterator: n, spec: {mode: parallel}}\n"
+    "  tool: {kind: playbook, document: '{{ workload.plan }}', input: {n: '{{ iter.n }}'}}\n"
+)
+
+
+async def _plans(cluster: Cluster) -> None:
+    document = await cluster.run(PLANNER, {"plan": PLAN})
+    assert document.output is not None
+    assert document.output.data == [{"n": n} for n in range(1, 9)]
+    children = await cluster.children(document.execution_id)
+    for each in (document.execution_id, *children):
+        assert (await cluster.audited(each)).status == "ok"
+    async with cluster.client() as client:
+        assert [each.path for each in await client.catalog.list()] == ["families/planner"]
+        state = await cluster.audited(children[0])
+        assert (await client.catalog.get(state.digest)).text == PLAN
+    wrong = await cluster.run(PLANNER, {"plan": PLAN.replace("noop", "nop")}, 1)
+    assert wrong.error is not None
+    assert (wrong.error.kind, wrong.error.message.partition(",")[0]) == ("playbook", "the document has 1 problem")
+
+
+def test_playbooks_that_tasks_make_run_on_any_server_d103(tmp_path: Path) -> None:
+    with open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
+        asyncio.run(_plans(cluster))
+
+
 async def _two_deaths(cluster: Cluster, served: Effects) -> None:
     async with cluster.client() as client:
         await client.register(CHILD)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import shlex
 import sqlite3
 import subprocess
@@ -229,6 +230,22 @@ def test_an_agent_refunds_once_and_is_stopped_when_it_goes_round_in_circles(
     answers = [each["content"] for each in model.seen[-1].body["messages"] if each["role"] == "tool"]
     missing = '{"message":"nothing here"}'
     assert answers == [missing, '{"error":"there is no tool search"}', missing]
+
+
+def test_an_agents_plan_is_checked_corrected_and_run(reader: Reader, asked: dict[str, services.Service]) -> None:
+    reader.follow("agent_plan")
+    planner = asked["planner"]
+    assert planner.lines() == [
+        *["POST /v1/chat/completions"] * 2, "GET /orders/1007",  # the second plan can run
+        *["POST /v1/chat/completions"] * 3,
+    ]  # fmt: skip
+    told = planner.seen[1].body["messages"][-1]["content"]
+    assert '"code":"unknown-step"' in told
+    assert r"leads to \"tell\"" in told
+    assert planner.seen[2].headers["authorization"] == "Bearer any", "the plan has the credential of its caller"
+    listed = json.loads(reader.call("list", "--format", "json").stdout)
+    assert [each["path"] for each in listed][-2:] == ["plans/order", "examples/agent_plan"]
+    assert reader.call("playbooks").stdout.count("plans/order") == 0, "it is not registered"
 
 
 def test_children_hand_over_references_and_a_branch_that_fails_is_left_out(

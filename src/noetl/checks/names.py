@@ -22,6 +22,7 @@ def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     for pipeline in program.pipelines:
         _jumps(pipeline.source_tasks, report)
     _blocks(program.playbook, report)
+    _documents(program.playbook, report)
     _credentials(program.playbook, report)
     _iter_writes(program.playbook, report)
     reader = ReadChecker(program, kinds, report)
@@ -97,6 +98,15 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
     for block in playbook.blocks:
         if block.name not in called:
             report.add("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)
+
+
+def _documents(playbook: Playbook, report: ProblemReport) -> None:
+    """Only the catalog has versions: a playbook that a task has made has none (D103)."""
+    for owner in playbook.pipelines:
+        for task in owner.tasks:
+            if task.kind == "playbook" and {"document", "version"} <= task.fields.keys():
+                message = '"version" belongs to "path": a document has no versions'
+                report.add("misplaced-key", (*task.at, "version"), message, key=True)
 
 
 def _credentials(playbook: Playbook, report: ProblemReport) -> None:

@@ -22,7 +22,7 @@ from noetl.api.executions import (
 from noetl.api.playbooks import PlaybookTextRequest, PlaybookTextResponse, PlaybookVersionsPage, RegisterResponse
 from noetl.client.http import CHUNK_BYTES, HttpTransport
 from noetl.engine.state import Status
-from noetl.errors import Damaged, NotFound, Unavailable
+from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, Snapshot
 
@@ -147,7 +147,9 @@ class RemoteCatalog:
         response = await self._http.request("POST", "/playbooks", body=body, retry=True, file=file)
         return response.read(RegisterResponse)
 
-    async def put(self, text: PlaybookText) -> None:
+    async def put(self, text: PlaybookText, *, listed: bool = True) -> None:
+        if not listed:
+            raise Rejected("unsupported", "a server itself keeps the playbooks that tasks have made")
         await self.register(text.text, file=text.origin or text.path)
 
     async def get(self, digest: str) -> PlaybookText:

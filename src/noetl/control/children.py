@@ -6,15 +6,18 @@ children of parked frames.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from noetl.engine.commands import Cancel, Command, Pause, Resume, Start, Wake
-from noetl.engine.facts import Cancelled, Fact, ForChild, FrameParked, Paused, Processed, Resumed
+from noetl.control.refusals import describe_first_problem
+from noetl.engine.commands import Cancel, Command, Pause, Report, Resume, Start, Wake
+from noetl.engine.facts import Cancelled, Fact, ForChild, ForDocument, FrameParked, Paused, Processed, Resumed
 from noetl.engine.state import State
-from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
+from noetl.errors import NotFound, PlaybookError, Problem, Rejected, Unavailable
+from noetl.escape import shorten
 from noetl.output import JSON, Failure, Output, failed
 from noetl.ports import Link
 
@@ -71,6 +74,33 @@ def child_output(state: State) -> Output:
     return replace(output, status="error", error=error)
 
 
+def without_document(report: Report, found: str | Output) -> Report:
+    """The report as it is recorded: with the path of the document, or the answer that it cannot run (D103)."""
+    parked = report.parked
+    assert parked is not None
+    assert isinstance(parked.until, ForChild)
+    if isinstance(found, str):
+        return replace(report, document=None, parked=replace(parked, until=replace(parked.until, path=found)))
+    until = ForDocument(digest=parked.until.digest or "", workload=parked.until.workload)
+    return replace(report, document=None, answer=found, parked=replace(parked, until=until))
+
+
+PROBLEMS_MAX = 50  # of a document, in the details of the error
+TEXT_CHARS_MAX = 400  # of each of their texts
+
+
+def refused_document(problems: Sequence[Problem], text: str) -> Output:
+    """The answer to a task whose document cannot run: rules can test it, or send it back to the author (D103)."""
+    lines = text.splitlines()
+    found: list[JSON] = []
+    for each in problems[:PROBLEMS_MAX]:
+        texts = {"message": each.message, "source": "".join(lines[each.line - 1 : each.line]).strip(), "fix": each.fix}
+        shown = {key: shorten(value, TEXT_CHARS_MAX) for key, value in texts.items() if value}
+        found.append({"code": each.code, "line": each.line, "column": each.column, **shown})
+    message = describe_first_problem(problems, "the document")
+    return Output(status="error", error=Failure(kind="playbook", message=message, details={"problems": found}))
+
+
 DIGITS_MAX = 18  # of a version number
 
 
@@ -105,11 +135,25 @@ class Children:
             case Paused() | Resumed() | Cancelled():
                 self._control.spawn(self._send_to_children(state, FORWARDED[type(fact)]))
 
+    async def with_document(self, digest: str, report: Report) -> Report:
+        """Store the playbook that a task has made, before the fact that names it; its problems are the answer.
+
+        `digest`: of the calling playbook (D103).
+        """
+        assert report.document is not None
+        try:
+            program = await self._control.programs.add_document(report.document, digest)
+        except PlaybookError as error:
+            return without_document(report, refused_document(error.problems, report.document))
+        except Rejected as error:
+            return without_document(report, failed("playbook", str(error)))
+        return without_document(report, program.playbook.path)
+
     async def start(self, state: State, waiting: ChildCall) -> None:
         child, frame, call = waiting
         try:
             version = version_of(child.version)
-            digest = await self._control.programs.find(child.path, state.digest, version)
+            digest = child.digest or await self._control.programs.find(child.path, state.digest, version)
             await self._link.start(child.execution_id, digest, child_start(state, waiting))
         except (NotFound, PlaybookError) as error:
             wake = Wake(frame=frame, output=failed("playbook", str(error)), call=call)

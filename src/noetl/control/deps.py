@@ -35,6 +35,13 @@ class ProgramSource(Protocol):
         """
         ...
 
+    async def add_document(self, text: str, caller: str) -> Program:
+        """Check a playbook that a task of the playbook with the digest `caller` has made, and store its text.
+
+        It is found by its digest only. Raises PlaybookError when it cannot run there, or Rejected (D103).
+        """
+        ...
+
 
 class OwnershipRegistry(Protocol):
     """The executions that this process may write."""

@@ -146,6 +146,8 @@ class Control:
             return ReportAnswer("stop", "fenced")
         if not report.facts and report.parked is None and report.started_at is None:
             return await release_frame(self, live, report)
+        if report.document is not None:
+            report = await self.children.with_document(live.program.digest, report)
         try:
             answer: ReportAnswer = await self.submit(live, report, lambda: self._continue(live, report, room))
         except Rejected as error:

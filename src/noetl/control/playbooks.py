@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,9 +13,12 @@ from noetl.checks.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError, Problem
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
+from noetl.playbook.validation import ProblemReport
 from noetl.ports import Catalog, PlaybookText
 
 PROGRAMS_MAX = 1_000  # in the cache; running executions keep their own
+DOCUMENT = "document"  # the file name in the positions of the problems of a playbook that a task has made
+CHECKED_HERE_MAX = 16_384  # characters of a document that is checked in the event loop: about 40 ms
 
 
 class PlaybookSource(Protocol):
@@ -56,6 +60,13 @@ class CompiledPlaybooks:
         program = checked.program._replace(digest=digest, folder=_folder(origin))
         return self._programs.put(digest, program)
 
+    async def compile_document(self, text: str, origin: str | None, caller: Program) -> Program:
+        """A playbook that a task has made. Raises PlaybookError when it cannot run under its caller (D103)."""
+        checked = await _in_thread(text, self._kinds)
+        if problems := document_problems(checked, caller):
+            raise PlaybookError(problems)
+        return self.compile(digest_of(text), text, origin, checked)
+
 
 class Playbooks:
     """Implements ProgramSource on a catalog."""
@@ -75,10 +86,16 @@ class Playbooks:
 
         `checked`: the result of an earlier check of this text.
         """
-        digest = hashlib.sha256(text.encode()).hexdigest()
+        digest = digest_of(text)
         program = self._compiled.compile(digest, text, origin, checked)
         await self._catalog.put(PlaybookText(digest, program.playbook.path, text, origin))
         return digest
+
+    async def add_document(self, text: str, caller: str) -> Program:
+        origin = (await self._catalog.get(caller)).origin
+        program = await self._compiled.compile_document(text, origin, await self.by_digest(caller))
+        await self._catalog.put(PlaybookText(program.digest, program.playbook.path, text, origin), listed=False)
+        return program
 
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
         if version is not None:  # only the catalog has versions
@@ -92,6 +109,32 @@ class Playbooks:
             return (await self._catalog.newest(path)).digest
         except NotFound:
             raise NotFound(f'no playbook "{path}": no such file beside the caller, and none registered') from None
+
+
+def digest_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+async def _in_thread(text: str, kinds: Kinds) -> Checked:
+    """A large text would keep the event loop from all other executions for too long."""
+    if len(text) <= CHECKED_HERE_MAX:
+        return check(text, kinds, DOCUMENT)
+    return await asyncio.to_thread(check, text, kinds, DOCUMENT)
+
+
+def document_problems(checked: Checked, caller: Program) -> tuple[Problem, ...]:
+    """The errors of a playbook that a task has made, and the credentials that its caller does not declare.
+
+    Its text may come from anywhere, also from a language model: it gets no secrets but those of its caller.
+    """
+    report = ProblemReport(checked.document)
+    known = {entry.name: entry for entry in caller.playbook.keychain}
+    for entry in checked.playbook.keychain if checked.playbook is not None else ():
+        theirs = known.get(entry.name)
+        if theirs is None or (theirs.kind, theirs.fields) != (entry.kind, entry.fields):
+            message = f'the caller does not declare the keychain entry "{entry.name}" with these values'
+            report.add("unknown-credential", entry.at, message)
+    return (*checked.errors, *report.problems)
 
 
 def _folder(origin: str | None) -> str | None:

@@ -36,14 +36,14 @@ def reason_of(error: NotFound | PlaybookError) -> Failure:
     return Failure(kind="playbook", message=str(error))
 
 
-def describe_problems(found: Sequence[Problem]) -> str:
+def describe_problems(found: Sequence[Problem], what: str = "the playbook") -> str:
     errors = sum(problem.severity == "error" for problem in found)
-    return f"the playbook has {count(errors, 'problem')}"
+    return f"{what} has {count(errors, 'problem')}"
 
 
-def describe_first_problem(found: Sequence[Problem]) -> str:
+def describe_first_problem(found: Sequence[Problem], what: str = "the playbook") -> str:
     """The number of problems, and the first one."""
-    text = describe_problems(found)
+    text = describe_problems(found, what)
     errors = [problem for problem in found if problem.severity == "error"]
     if not errors:
         return text

@@ -151,6 +151,8 @@ def _report(program: Program, state: State, report: Report, at: datetime) -> lis
         made += [replace(first, epoch=stamp), *others]
     if report.parked is not None:
         made.append(replace(report.parked, epoch=report.epoch if report.epoch > (0, 0) else None))
+    if report.answer is not None:
+        made.append(facts.FrameResumed(frame=report.frame, output=report.answer))
     return made
 
 

@@ -224,7 +224,7 @@ def _resumed(state: State, fact: facts.FrameResumed) -> None:
 def _asked(until: facts.Until | None) -> dict[str, JSON] | None:
     """The input of a call of a block or a child: rules read it even if ctx has changed since (D19)."""
     match until:
-        case facts.ForBlock(input=input) | facts.ForChild(workload=input):
+        case facts.ForBlock(input=input) | facts.ForChild(workload=input) | facts.ForDocument(workload=input):
             return input
     return None
 

@@ -29,6 +29,8 @@ class Report(Struct, frozen=True, kw_only=True):
     position: int  # calls in the log when it began: compare-and-set
     facts: tuple[TaskDone, ...] = ()
     parked: FrameParked | None = None
+    document: str | None = None  # the text of the child that it waits for, which control checks and stores (D103)
+    answer: Output | None = None  # what control answers to the parked call at once: the document has problems
     epoch: tuple[int, int] = (0, 0)
     started_at: datetime | None = None
 

@@ -111,14 +111,22 @@ class ForBlock(Struct, frozen=True, kw_only=True, tag="block", omit_defaults=Tru
     iter: dict[str, JSON] | None = None  # the iteration around it, when its item is in the result store
 
 
-class ForChild(Struct, frozen=True, kw_only=True, tag="child"):
+class ForChild(Struct, frozen=True, kw_only=True, tag="child", omit_defaults=True):
     execution_id: str
     path: str
     version: JSON = None
     workload: dict[str, JSON] = {}
+    digest: str | None = None  # of a document that a task has made; None: the playbook is found by its path (D103)
 
 
-Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild
+class ForDocument(Struct, frozen=True, kw_only=True, tag="document", omit_defaults=True):
+    """A playbook that a task has made cannot run: no child starts, and its problems are the answer (D103)."""
+
+    digest: str
+    workload: dict[str, JSON] = {}
+
+
+Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild | ForDocument
 
 
 class FrameParked(_Fact, frozen=True, tag="frame.parked"):

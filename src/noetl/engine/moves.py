@@ -116,6 +116,7 @@ class Decided(NamedTuple):
 
 class Park(NamedTuple):
     fact: FrameParked
+    document: str | None = None  # the text of the playbook that it calls; None: the catalog has it
 
 
 class Wait(NamedTuple):

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, Until
 from noetl.engine.scopes import misfit
 from noetl.output import JSON
+from noetl.playbook.source import TEXT_BYTES_MAX
 
 PARKING = frozenset({"workbook", "playbook", "wait"})
 DELAY_S_MAX = 366 * 86_400.0  # longest delay of a retry or a wait
@@ -28,19 +29,28 @@ class BadField(Exception):
         self.field = field
 
 
-def waits_for(kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: str, at: datetime) -> Until:
+def document_text(document: JSON) -> str:
+    """The text of a playbook that a task has made. Control checks it, also when it is no playbook at all (D103)."""
+    from noetl.playbook.write import emit  # most executions do not need it
+
+    text: str = document if isinstance(document, str) else emit(document)
+    # A longer text is refused anyway, and lone surrogates cannot be stored.
+    return text[: TEXT_BYTES_MAX + 1].encode(errors="replace").decode()
+
+
+def waits_for(
+    kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: str, at: datetime, *, document: str | None = None
+) -> Until:
     """`call` is the id of the call with that of its execution; the id of a child is derived from it."""
     if kind == "workbook":
         return ForBlock(block=fields["block"], input=input)
     if kind == "playbook":
         # Derived from the call, not from the entry into the task: each attempt has its own child (D58).
         seed = hashlib.sha256(f"child {call}".encode()).digest()[:16]
-        return ForChild(
-            execution_id=str(UUID(bytes=seed, version=5)),
-            path=_text(fields, "path"),
-            version=fields.get("version"),
-            workload=input,
-        )
+        child = ForChild(execution_id=str(UUID(bytes=seed, version=5)), path="", workload=input)
+        if document is not None:
+            return replace(child, digest=hashlib.sha256(document.encode()).hexdigest())
+        return replace(child, path=_text(fields, "path"), version=fields.get("version"))
     assert kind == "wait", kind
     return _pause(input, at)
 

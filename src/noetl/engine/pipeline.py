@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from noetl.engine.apply import put
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
-from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, is_amount, waits_for, with_iteration
+from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, document_text, is_amount, waits_for, with_iteration
 from noetl.engine.scopes import ctx_misfit, is_foreign, misfit, split
 from noetl.engine.stored import ValueTooLarge, stored_bytes
 from noetl.escape import shorten
@@ -111,10 +111,11 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         fields, input = asking.inputs()
         if task.kind in PARKING:
             _check_handed_over(task, input)
-            until = waits_for(task.kind, fields, input, turn.call_id(), at)
+            document = document_text(fields["document"]) if "document" in fields else None
+            until = waits_for(task.kind, fields, input, turn.call_id(), at, document=document)
             if place.items is not None:
                 until = with_iteration(until, turn.scope["iter"])
-            return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=until))
+            return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=until), document)
     except BadField as error:
         failure = turn.broken("input", str(error), error.field).failure
         return Decided(_broken(turn, Output(status="error", error=failure), failure))

@@ -200,10 +200,11 @@ class Catalog(Protocol):
     Unavailable if the store does not answer; a write may have happened then, and may be repeated.
     """
 
-    async def put(self, text: PlaybookText) -> None:
+    async def put(self, text: PlaybookText, *, listed: bool = True) -> None:
         """Register a text and make it the current version of its path.
 
         A known digest becomes current again and keeps its version number. An archived path is reopened.
+        `listed` False: the text is only kept by its digest, and is no version of its path.
         Raises Rejected if the path or the text cannot be stored.
         """
         ...

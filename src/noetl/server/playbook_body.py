@@ -58,7 +58,11 @@ async def _is_startable(services: Services, digest: str) -> bool:
     """Whether the catalog contains the text under a path that is not archived."""
     if (path := await _path_of(services, digest)) is None:
         return False
-    return any(each.digest == digest and not each.archived for each in await services.catalog.versions(path))
+    try:
+        versions = await services.catalog.versions(path)
+    except NotFound:  # a playbook that a task has made
+        return False
+    return any(each.digest == digest and not each.archived for each in versions)
 
 
 async def resolve(context: AppContext, request: StartRequest) -> ResolvedStart:

@@ -20,6 +20,7 @@ from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
+from noetl.control.playbooks import digest_of, document_problems
 from noetl.control.sweeper import sweep
 from noetl.engine import Event
 from noetl.engine.commands import Command, Signal, Start
@@ -64,6 +65,14 @@ class MemoryPrograms:
 
     async def by_digest(self, digest: str) -> Program:
         return self.programs[await self.find(digest)]
+
+    async def add_document(self, text: str, caller: str) -> Program:
+        checked = check(text, self._kinds, "document")
+        if problems := document_problems(checked, await self.by_digest(caller)):
+            raise PlaybookError(problems)
+        assert checked.program is not None
+        program = checked.program._replace(digest=digest_of(text))
+        return self.programs.setdefault(program.digest, program)
 
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
         del near, version

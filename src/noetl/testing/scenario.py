@@ -10,6 +10,8 @@ from textwrap import dedent
 import msgspec
 
 from noetl.checks.checker import check
+from noetl.control.children import refused_document, without_document
+from noetl.control.playbooks import document_problems
 from noetl.engine import Agenda, Event, Recorded, apply, facts, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Retry, Signal, Start, Wake
@@ -124,8 +126,11 @@ def _until(until: facts.Until) -> str:
             return f"for signal {name}"
         case facts.ForBlock(block=block, input=input):
             return f"calls {block}" + (f" {_shown(input)}" if input else "")
-        case facts.ForChild(path=path, workload=workload):
-            return f"calls playbook {path}" + (f" {_shown(workload)}" if workload else "")
+        case facts.ForChild(path=path, digest=digest, workload=workload):
+            named = path or f"document {(digest or '')[:8]}"
+            return f"calls playbook {named}" + (f" {_shown(workload)}" if workload else "")
+        case facts.ForDocument(digest=digest):
+            return f"refuses document {digest[:8]}"
 
 
 def _output_text(output: Output) -> str:
@@ -171,6 +176,7 @@ class Player:
         checked = check(HEAD + dedent(text), kinds, "scenario")
         if checked.errors or checked.program is None:
             raise PlaybookError(checked.errors)
+        self.kinds = kinds
         self.program: Program = checked.program._replace(digest="digest")
         self.state = State(execution_id="e")
         self.log: list[Event] = []
@@ -269,6 +275,7 @@ class Player:
             position = work.frame.calls
             made: list[TaskDone] = []
             parked: FrameParked | None = None
+            document: str | None = None
             while True:
                 move = next_move(work, self.at)
                 if isinstance(move, Decided):
@@ -279,13 +286,29 @@ class Player:
                     data = move.input or work.frame.prev
                     fact = take(work, move, Output(data=data), self.at)
                 else:
-                    parked = move.fact if isinstance(move, Park) else None
+                    parked, document = move if isinstance(move, Park) else (None, None)
                     break
                 made.append(fact)
                 advance(work.frame, fact)
             if made or parked:
                 self.grants += 1
-                yield Report(frame=frame, position=position, facts=tuple(made), parked=parked, epoch=(1, self.grants))
+                report = Report(
+                    frame=frame,
+                    position=position,
+                    facts=tuple(made),
+                    parked=parked,
+                    document=document,
+                    epoch=(1, self.grants),
+                )
+                yield report if document is None else self._checked(report, document)
+
+    def _checked(self, report: Report, document: str) -> Report:
+        """What control does with the playbook that a task has made."""
+        checked = check(document, self.kinds, "document")
+        problems = document_problems(checked, self.program)
+        if problems or checked.playbook is None:
+            return without_document(report, refused_document(problems, document))
+        return without_document(report, checked.playbook.path)
 
     def _compare(self) -> None:
         """Replay equals live: the log folds to the state."""

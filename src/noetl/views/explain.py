@@ -92,7 +92,7 @@ _JOINS = {
     "all": "fires once, with all waiting tokens, when no other token can still reach it",
     "each": "each token makes a run of its own",
 }
-_ESSENTIAL = ("url", "query", "command", "code", "script", "sh", "argv", "block", "path", "ref", "name")
+_ESSENTIAL = ("url", "query", "command", "code", "script", "sh", "argv", "block", "path", "document", "ref", "name")
 
 
 class Input(Struct, frozen=True, kw_only=True):

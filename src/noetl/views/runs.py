@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from noetl.engine import Event, apply, facts
-from noetl.engine.facts import Fact, ForBlock, ForChild, ForSignal, ForTime, Until
+from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForSignal, ForTime, Until
 from noetl.engine.state import State
 from noetl.ids import frame_parts
 from noetl.net.program import BODY
@@ -276,3 +276,5 @@ def waits_for(until: Until) -> str:
             return f"for the block {block}"
         case ForChild(path=path):
             return f"for the playbook {path}"
+        case ForDocument():
+            return "for the check of its document"

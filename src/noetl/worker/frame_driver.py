@@ -127,8 +127,8 @@ class FrameDriver:
                     await self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
                 case Decided(fact):
                     await self._add(self._credentials.mask_fact(fact, credentials.missing))
-                case Park(parked):
-                    await self._flush(await self.values.record_parked(parked))
+                case Park(parked, document):
+                    await self._flush(await self.values.record_parked(parked), document)
                     return
                 case Wait(until):
                     if not await self._flush() or not await self._wait(until):
@@ -287,7 +287,7 @@ class FrameDriver:
             cut = await self.values.record(cut)
         self._unreported.append(cut)
 
-    async def _flush(self, parked: FrameParked | None = None) -> bool:
+    async def _flush(self, parked: FrameParked | None = None, document: str | None = None) -> bool:
         """Report new facts. False: we no longer hold the frame."""
         if not self._unreported and parked is None:
             return True
@@ -296,6 +296,7 @@ class FrameDriver:
             position=self.position,
             facts=tuple(self._unreported),
             parked=parked,
+            document=document,
             epoch=self.epoch,
         )
         over = parked is not None or self.work.frame.pc < 0

@@ -1203,8 +1203,18 @@ export interface components {
             workload?: {
                 [key: string]: unknown;
             };
+            digest?: string | null;
             /** @constant */
             type: "child";
+        };
+        /** ForDocument */
+        ForDocument: {
+            digest: string;
+            workload?: {
+                [key: string]: unknown;
+            };
+            /** @constant */
+            type: "document";
         };
         /** ForSignal */
         ForSignal: {
@@ -1223,7 +1233,7 @@ export interface components {
         FrameParked: {
             frame: string;
             call: number;
-            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"];
+            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"];
             epoch?: [
                 number,
                 number

@@ -15,7 +15,13 @@ PATH_BYTES_MAX: Final = 2_000  # the limit of an index entry
 PATHS_MAX: Final = 4  # concurrent queries, so that connections are left for others
 
 _TEXT: Final = "SELECT each.digest, each.path, each.text, each.origin FROM noetl.playbooks AS each"
-_GET: Final = f"{_TEXT} WHERE digest = $1"
+_GET: Final = f"""
+{_TEXT} WHERE digest = $1 UNION ALL SELECT digest, path, text, origin FROM noetl.documents WHERE digest = $1
+"""
+_KEEP: Final = """
+INSERT INTO noetl.documents (digest, path, text, origin, at) VALUES ($1, $2, $3, $4, clock_timestamp())
+ON CONFLICT DO NOTHING
+"""
 _OF_PATH: Final = f"""
 SELECT found.*, paths.archived_at IS NOT NULL AS archived FROM noetl.paths LEFT JOIN LATERAL (
     {_TEXT} WHERE each.path = paths.path
@@ -58,11 +64,15 @@ class PostgresCatalog:
         # Many concurrent starts need the same text, which is then read once.
         self._newest: BatchedReads[tuple[str, int | None], list[Any]] = BatchedReads(self._of_paths, PATHS_MAX)
 
-    async def put(self, text: PlaybookText) -> None:
+    async def put(self, text: PlaybookText, *, listed: bool = True) -> None:
         if not all(is_text(value) for value in text if value is not None):
             raise not_text(text.path)
         if len(text.path.encode()) > PATH_BYTES_MAX:
             raise Rejected("path-too-long", f"a path has at most {PATH_BYTES_MAX:,} bytes: {text.path[:80]!a}…")
+        if not listed:
+            if not await self._database.fetch(_GET, text.digest):
+                await self._database.fetch(_KEEP, *text)
+            return
         newest = await self._database.fetch(_OF_PATH, text.path, None)
         if newest and tuple(newest[0]) == (*text, False):
             return  # repeated runs of the same file need no commit

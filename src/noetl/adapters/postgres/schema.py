@@ -114,7 +114,17 @@ SELECT log.execution_id,
 FROM noetl.log CROSS JOIN LATERAL json_array_elements(log.body::json) WITH ORDINALITY AS each (body, place);
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST,)  # the n-th changes version n to n + 1
+_DOCUMENTS: Final = """
+CREATE TABLE noetl.documents ( -- playbooks that tasks have made: found by digest, and registered under no path
+    digest text COLLATE "C" PRIMARY KEY,
+    path   text COLLATE "C" NOT NULL,
+    text   text NOT NULL,
+    origin text,
+    at     timestamptz NOT NULL
+);
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 # From the tables of the catalog: to_regclass would use the state from before the wait for the lock.

@@ -23,7 +23,8 @@ ON CONFLICT (digest) DO UPDATE SET origin = coalesce(excluded.origin, origin), p
 _TEXT: Final = "SELECT digest, path, text, origin FROM playbooks"
 _NEWEST: Final = f"{_TEXT} WHERE path = ? ORDER BY place DESC LIMIT 1"
 _NUMBERED: Final = f"{_TEXT} WHERE path = ? AND version = ?"
-_GET: Final = f"{_TEXT} WHERE digest = ?"
+_GET: Final = f"{_TEXT} WHERE digest = ?1 UNION ALL SELECT digest, path, text, origin FROM documents WHERE digest = ?1"
+_KEEP: Final = "INSERT INTO documents (digest, path, text, origin, at) VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 _OPEN: Final = "DELETE FROM archived WHERE path = ?"
 _ARCHIVED: Final = "SELECT 1 FROM archived WHERE path = ?"
 _IS_ARCHIVED: Final = "EXISTS (SELECT 1 FROM archived WHERE archived.path = each.path)"
@@ -52,17 +53,18 @@ class SqliteCatalog:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, text: PlaybookText) -> None:
-        newest = self._database.fetch(_NEWEST, (text.path,))
-        if newest and PlaybookText(*newest[0]) == text and not self._is_archived(text.path):
+    async def put(self, text: PlaybookText, *, listed: bool = True) -> None:
+        newest = self._database.fetch(_NEWEST if listed else _GET, (text.path if listed else text.digest,))
+        if newest and (not listed or (PlaybookText(*newest[0]) == text and not self._is_archived(text.path))):
             return  # repeated runs of the same file need no commit
         if not all(is_text(value) for value in text if value is not None):
             raise not_text(text.path)
         values = (*text, micros(self._database.clock.now()))
 
         def write(cursor: apsw.Cursor) -> None:
-            cursor.execute(_PUT, values)
-            cursor.execute(_OPEN, (text.path,))
+            cursor.execute(_PUT if listed else _KEEP, values)
+            if listed:
+                cursor.execute(_OPEN, (text.path,))
 
         await self._database.writer.write(write)
 

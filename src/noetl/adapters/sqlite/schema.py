@@ -114,7 +114,17 @@ CREATE TABLE tokens (
 ) STRICT;
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS)  # the n-th changes version n to n + 1
+_DOCUMENTS: Final = """
+CREATE TABLE documents ( -- playbooks that tasks have made: found by digest, and registered under no path
+    digest TEXT PRIMARY KEY,
+    path   TEXT NOT NULL,
+    text   TEXT NOT NULL,
+    origin TEXT,
+    at     INTEGER NOT NULL
+) STRICT;
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct, field
 from noetl.cli.output.screen import Screen, duration, short
 from noetl.clock import Clock
 from noetl.engine import Event, facts
-from noetl.engine.facts import Fact, ForChild, ForSignal, ForTime, Until
+from noetl.engine.facts import Fact, ForChild, ForDocument, ForSignal, ForTime, Until
 from noetl.engine.state import Run
 from noetl.escape import one_line, shorten, visible
 from noetl.ids import frame_parts, run_id
@@ -139,6 +139,8 @@ def wait_text(id: str, until: Until, hint: str) -> str:
             return f'waits for the signal "{line}": noetl signal {short(id)} {quote(line)}{hint}'
         case ForChild(execution_id=child, path=path):
             return f"runs {one_line(path)} ({short(child)})"
+        case ForDocument():
+            return "the document that it made cannot run"
     return "runs a block"
 
 

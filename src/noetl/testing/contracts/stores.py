@@ -49,6 +49,23 @@ class CatalogContract:
         assert await catalog.newest("p") == second
 
     @opened_test("make")
+    async def test_a_text_that_is_not_listed_is_found_by_its_digest_only_d103(self, catalog: Catalog) -> None:
+        registered, made = PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2", "/a.yaml")
+        await catalog.put(registered)
+        for text in (made, made._replace(path="q", digest="d3"), made, registered):
+            await catalog.put(text, listed=text is registered)
+        assert await catalog.get("d2") == made
+        assert await catalog.newest("p") == registered
+        assert [_short(each) for each in await catalog.versions("p")] == [(1, "d1", True)]
+        assert isinstance(await error_of(catalog.versions("q")), NotFound)
+        await catalog.archive("p")
+        await catalog.put(registered, listed=False)
+        assert isinstance(await error_of(catalog.newest("p")), NotFound), "it stays archived"
+        await catalog.put(made)
+        assert [_short(each) for each in await catalog.versions("p")] == [(2, "d2", True), (1, "d1", False)]
+        assert await catalog.get("d2") == made
+
+    @opened_test("make")
     async def test_a_repeated_text_becomes_the_newest_without_a_new_version(self, catalog: Catalog) -> None:
         first, second = PlaybookText("d1", "p", "1"), PlaybookText("d2", "p", "2")
         for text in (first, second, second, first):
