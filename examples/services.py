@@ -121,7 +121,10 @@ class City(Service):
 
 
 class Travel(Service):
-    """Bookings and card payments (saga.yaml). Payments above 1000 fail; cancelling a hotel fails at first."""
+    """Bookings and card payments (saga.yaml, compensation.yaml).
+
+    Payments above 1000 fail; cancelling a hotel fails at first.
+    """
 
     def __init__(self, url: str) -> None:
         super().__init__(url)

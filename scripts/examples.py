@@ -53,6 +53,7 @@ EXAMPLES = (
     Example("nested_loops"),
     Example("fan_out_join"),
     Example("saga"),
+    Example("compensation"),
     Example("approval"),
     Example("polling"),
     Example("incremental_sync"),

@@ -6,10 +6,12 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from noetl.client import Client
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.server.services import ServerSettings
 from noetl.server.subscriptions import CompletionWaiters
 from noetl.testing import FakeClock
+from noetl.views.envelopes import Envelope
 from tests.api.servers import FAILING, HELLO, NOOP, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 
@@ -208,6 +210,33 @@ def test_the_log_records_commands_with_their_caller(tmp_path: Path) -> None:
         for verb in ("cancel", "pause", "resume", "retry"):
             answer = await api.ask("POST", f"/executions/{'0' * 8}-0000-7000-8000-{'0' * 12}/{verb}")
             assert (answer.status, answer.json["code"]) == (404, "not-found")
+
+    serve(tmp_path, work)
+
+
+def test_a_cancel_with_compensation_undoes_completed_steps_d116(tmp_path: Path) -> None:
+    text = HEAD.replace("path: t", "path: books") + (
+        "workflow:\n- step: start\n  tool: {kind: noop, input: {id: 7}}\n"
+        "  compensate: {tool: {kind: noop, input: {gone: '{{ output.data.id }}'}, set: {ctx.gone: '{{ output.data.gone }}'}}}\n"
+        "  next: {arcs: [{step: waits}]}\n- step: waits\n  tool: {kind: wait, signal: go}\n"
+    )
+
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        await api.register(text)
+        id = (await api.post("/executions", {"path": "books"}, status=201))["execution_id"]
+        async with Client(api.url) as client:
+            async for each in client.stream(id):
+                if isinstance(each, Envelope) and each.name == "frame.parked":
+                    await api.post(f"/executions/{id}/cancel", {"compensate": True})
+        facts = await facts_of(server, id)
+        assert [(fact.compensate, fact.by) for fact in facts if isinstance(fact, Cancelled)] == [(True, "local")]
+        shown = await api.get(f"/executions/{id}")
+        assert (shown["status"], shown["compensation"]) == ("cancelled", {"status": "done", "uncompensated": []})
+        assert [step["id"] for step in shown["steps"]] == ["start#1", "waits#1", "start#1/compensate#1"]
+        assert (await api.get(f"/executions/{id}/state"))["ctx"] == {"gone": 7}
+        timeline = await api.get(f"/executions/{id}/timeline")
+        assert [line["step"] for line in timeline["steps"]] == ["start", "waits", "start/compensate"]
 
     serve(tmp_path, work)
 

@@ -185,7 +185,7 @@ class Play:
             await self._answer(self._keys(word), more)
         elif verb == "wake" and more:
             await self._answer(_keys(self.children[word], "start#1", {"start_task"}), more)
-        elif verb in ("pause", "resume", "cancel", "retry"):
+        elif verb in ("pause", "resume", "cancel", "retry", "signal"):
             code = await self._refusal(verb, rest)
             assert code == refused, f"{command}: {code}, and not {refused}"
             if verb == "retry" and refused is None:
@@ -210,7 +210,12 @@ class Play:
             case "resume":
                 await self.client.resume(self.id)
             case "cancel":
-                await self.client.cancel(self.id, rest)
+                word, _, more = rest.partition(" ")
+                asked = word == "--compensate"
+                await self.client.cancel(self.id, more if asked else rest, compensate=asked)
+            case "signal":
+                name, _, data = rest.partition(" ")
+                await self.client.signal(self.id, name, json.loads(data or "null"))
             case "retry":
                 steps = [each for each in rest.split() if each != "--from-start"]
                 await self.client.retry(self.id, steps[0] if steps else None, from_start="--from-start" in rest.split())

@@ -137,6 +137,19 @@ def test_the_saga_gives_back_what_it_booked_in_reverse_until_it_is_given_back(
     assert travel.booked == {"f-3": "flights", "h-4": "hotels"}
 
 
+def test_compensations_give_back_what_was_booked_in_reverse(reader: Reader, asked: dict[str, services.Service]) -> None:
+    reader.follow("compensation")
+    travel = cast(services.Travel, asked["travel"])
+    assert travel.booked == {"f-1": "flights", "h-2": "hotels"}
+    code, document = reader.json("run", "examples/compensation.yaml", "--set", "amount=1640")
+    assert (code, document["status"], document["compensation"]["status"]) == (1, "error", "done")
+    assert travel.lines()[3:] == [
+        "POST /flights", "POST /hotels", "POST /charges",
+        "DELETE /hotels/h-4", "DELETE /hotels/h-4", "DELETE /flights/f-3",
+    ]  # fmt: skip
+    assert travel.booked == {"f-1": "flights", "h-2": "hotels"}
+
+
 def test_an_approval_by_signal_places_one_order(reader: Reader, asked: dict[str, services.Service]) -> None:
     _, begin, approve = runs("approval")
     with reader.started(*shlex.split(begin.command)[1:]) as running:

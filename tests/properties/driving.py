@@ -125,7 +125,8 @@ class Drive:
             case 1 | 2 | 3 if self.state.status == "paused":
                 self.commit(Resume())
             case 4 if self.state.status != "cancelling" and self.pick(4, "cancel") == 0:
-                self.commit(Cancel(reason="enough"))
+                undoing = self.state.compensation is not None
+                self.commit(Cancel(reason="enough", compensate=not undoing and bool(self.pick(2, "compensate"))))
             case 5 | 6 | 7 | 8 | 9 | 10 if self.sent:
                 self.refused(self.sent[self.pick(len(self.sent), "again")])
             case 11 if self.sent:

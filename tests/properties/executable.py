@@ -249,6 +249,9 @@ class _Maker:
         if not self.calm and self.now_and_then(8):
             policy = made.setdefault("spec", {}).setdefault("policy", {})
             policy["lifecycle"] = {self.one("timeout_s", "deadline_s"): self.one(5, 60)}
+        if not self.calm and self.now_and_then(3):  # the order of completion decides the order of compensations
+            names = [f"u{number}" for number in range(self.draw(st.integers(1, 2)))]
+            made["compensate"] = {"tool": [self._task(name, each, names, "step", {}, lap) for each in names]}
         self.steps.append(made)
         return made
 

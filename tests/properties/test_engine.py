@@ -20,6 +20,7 @@ from noetl.ids import START_TOKEN, frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.template.compile import Template
+from noetl.views.audit import findings
 from tests.properties.driving import Drive, compiled, folded, plain, read_back
 from tests.properties.executable import CALL_OUTPUTS, CallOutputs, Executable, executables
 from tests.sizes import examples
@@ -60,7 +61,9 @@ def joins_in_time(program: Program, state: State, fact: Fact) -> None:
     """No join fires while a live token or a failed run can still reach it (D36)."""
     if isinstance(fact, facts.Finished) and fact.status != "cancelled":
         assert all(leads(program, state.broken, name) for name in state.joins)
-    if not isinstance(fact, facts.StepScheduled) or fact.parent is not None or not program.steps[fact.step].join:
+    if not isinstance(fact, facts.StepScheduled) or fact.parent is not None or fact.compensates is not None:
+        return
+    if not program.steps[fact.step].join:
         return
     moving = {run.step for run in state.runs.values() if run.parent is None}
     moving |= {state.tokens[token].step for token in state.fresh}
@@ -86,7 +89,9 @@ def sound(program: Program, state: State) -> None:
             assert len(loop.flying) <= loop.width
             assert loop.stopped or len(loop.flying) == min(loop.width, left), "max_in_flight is exact (D49)"
             assert set(run.frames) <= set(loop.flying)
-    if state.status == "running":
+    if state.compensation is not None:
+        assert sum(run.parent is None for run in state.runs.values()) <= 1, "one compensation at a time (D116)"
+    elif state.status == "running":
         assert not state.fresh
         assert [token for token in state.waiting if admissible(program, state, state.tokens[token])] == []
 
@@ -127,6 +132,24 @@ def audit(events: list[Event]) -> None:
             calls[fact.frame] = fact.call
     landed = [fact for fact in log if isinstance(fact, facts.IterationDone | facts.IterationFailed)]
     assert len({(fact.run, fact.index) for fact in landed}) == len(landed)
+
+
+def undone(log: list[Fact]) -> None:
+    """Completed runs are undone in reverse order of completion, each once, or listed at the end (D116)."""
+    wanted = [fact.runs for fact in log if isinstance(fact, facts.Compensating)]
+    assert len(wanted) <= 1
+    tries = [fact for fact in log if isinstance(fact, facts.StepScheduled) and fact.compensates is not None]
+    if not wanted:
+        assert tries == []
+        return
+    ends = [fact.run for fact in log if isinstance(fact, ENDS) and fact.run in wanted[0]]
+    assert tuple(ends[::-1]) == wanted[0], "the last to complete is the first"
+    firsts = [each.compensates for each in tries if each.retry_of is None]
+    assert firsts == list(wanted[0])[: len(firsts)]
+    succeeded = {fact.run for fact in log if isinstance(fact, facts.StepDone)}
+    done = [each.compensates for each in tries if each.run in succeeded]
+    (finished,) = [fact for fact in log if isinstance(fact, facts.Finished)][-1:]
+    assert sorted([*map(str, done), *finished.uncompensated]) == sorted(wanted[0])
 
 
 def made(log: list[Fact]) -> Counter[str]:
@@ -290,6 +313,8 @@ def test_replay_equals_live_after_every_event_and_no_token_is_lost(
     Follower(drive)
     drive.run()
     audit(drive.log)
+    undone([each.fact for each in drive.log])
+    assert findings(drive.log) == []
     assert Ledger().read(each.fact for each in drive.log) == drive.state.ctx
     results_are_in_the_log([each.fact for each in drive.log])
     event(f"{drive.state.status}, {len(drive.log) // 50 * 50}+ facts")

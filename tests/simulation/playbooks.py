@@ -57,4 +57,31 @@ workflow:
 """
 )
 
-TEXTS = {"mix": MIX, "child": CHILD}
+NOTE = "set: {{ctx.undone: \"{{{{ (ctx.undone | default([])) + ['{0}'] }}}}\"}}"
+UNDO = (
+    HEAD.format("undo")
+    + f"""\
+workflow:
+- step: start
+  tool: {{kind: http, url: x, {RETRY}}}
+  compensate: {{tool: {{kind: http, url: x, {NOTE.format("start")}, {RETRY}}}}}
+  next: {{arcs: [{{step: fan}}]}}
+- step: fan
+  loop: {{in: [1, 2, 3], iterator: n, spec: {{mode: parallel}}}}
+  tool: {{kind: http, url: x, {RETRY}}}
+  compensate: {{tool: [{{kind: workbook, block: each, input: {{done: "{{{{ output.data }}}}"}}}}, {{kind: noop, {NOTE.format("fan")}}}]}}
+  next: {{arcs: [{{step: call}}]}}
+- step: call
+  tool: {{kind: playbook, path: child, input: {{seed: 3}}}}
+  compensate: {{tool: {{kind: playbook, path: child, input: {{seed: 4}}, {NOTE.format("call")}}}}}
+  next: {{arcs: [{{step: breaks}}]}}
+- step: breaks
+  tool: {{kind: noop, input: {{x: "{{{{ ctx.nothing | upper }}}}"}}}}
+workbook:
+  each:
+    loop: {{in: "{{{{ input.done }}}}", iterator: id}}
+    tool: {{kind: http, url: x, {RETRY}}}
+"""
+)
+
+TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO}

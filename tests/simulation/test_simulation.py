@@ -71,3 +71,25 @@ def test_executions_that_are_paused_resumed_and_cancelled_end(block: int) -> Non
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         assert {state.status for state in result.states.values()} <= {"ok", "cancelled"}, f"seed {seed}"
+
+
+def test_a_cluster_with_faults_undoes_every_completed_step_once() -> None:
+    """D116: after a failure, compensations are done one after the other, through all faults."""
+    for seed in range(SEEDS // 8):
+        try:
+            state = SimCluster(seed, programs()).run({"e": ("undo", {})}).states["e"]
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        assert (state.status, state.ctx["undone"]) == ("error", ["call", "fan", "start"]), f"seed {seed}"
+        assert state.compensation is not None
+        assert (state.completed, state.compensation.failed) == ({}, {}), f"seed {seed}"
+
+
+def test_a_cluster_with_faults_ends_when_it_is_cancelled_during_compensations() -> None:
+    """D67, D68, D116: after any command at any moment, every execution ends and the log stays valid."""
+    for seed in range(SEEDS // 8):
+        try:
+            result = SimCluster(seed, programs()).run({"e": ("undo", {})}, commands=True)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        assert result.states["e"].status in ("error", "cancelled"), f"seed {seed}"

@@ -49,6 +49,7 @@ class CommandResponse(Struct, frozen=True, kw_only=True):
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     reason: str = ""
+    compensate: bool = False  # undo its completed steps before it ends, as their `compensate` says
 
 
 class RetryRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -30,7 +30,7 @@ def check_advice(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     working = frozenset(name for name, kind in kinds.items() if not kind.pure)
     for pipeline in program.pipelines:
         _pipeline(pipeline, working, report)
-    for step in program.steps.values():
+    for step in program.steps.values() if not program.playbook.compensations else ():
         _failure(step, working, report)
     _secrets(program.playbook.workload, ("workload",), report)
     _credentials(program, report)

@@ -10,7 +10,7 @@ from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import END, ENTRY_STEP, Pipeline, Playbook, Task
+from noetl.playbook.model import COMPENSATE, END, ENTRY_STEP, Pipeline, Playbook, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.values import is_template
@@ -95,6 +95,9 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
     for cycle in cycles(follows):
         words = " → ".join([*cycle, cycle[0]])
         report.add("block-cycle", ("workbook", cycle[0]), f"blocks call each other in a cycle: {words}", key=True)
+    if COMPENSATE in names and playbook.compensations:
+        message = f'"{COMPENSATE}" is the name of the compensations of steps here; choose another name for the block'
+        report.add("bad-name", ("workbook", COMPENSATE), message, key=True)
     for block in playbook.blocks:
         if block.name not in called:
             report.add("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)

@@ -15,7 +15,7 @@ from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TAS
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
-from noetl.playbook.model import Block, Pipeline, Step, Task
+from noetl.playbook.model import COMPENSATE, Block, Pipeline, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Read, Template
@@ -189,8 +189,8 @@ class ReadChecker:
         """A task's fields see the output of the previous task; the first task has none."""
         assert use.task is not None
         owner, name = self._owner(use), use.task.name
-        if any(owner.runs_before(each, name) for each in owner.tasks):
-            return
+        if owner.undoes is not None or any(owner.runs_before(each, name) for each in owner.tasks):
+            return  # A compensation begins with the output of the run that it undoes (D116).
         word = ".".join(map(str, read.path))
         message = (
             f'no task of the step runs before "{name}", so there is no output yet;'
@@ -205,7 +205,9 @@ class ReadChecker:
             message = '"output.result" belongs to an older dialect: use output.data'
             self.report.add("old-dialect", use.path, message, word="output.result", fix="output.data")
             return
-        self._output_field("output", use.owner.tasks, use, read)
+        undone = self._owner(use).undoes
+        tasks = use.owner.tasks if undone is None else (*use.owner.tasks, *undone.tasks)
+        self._output_field("output", tasks, use, read)
 
     def _output_field(self, root: str, tasks: Sequence[Task], use: TemplateUse, read: Read) -> None:
         """A field of the output of one of the tasks; `root` is "output" or the name of a task."""
@@ -338,9 +340,12 @@ class _Owner:
         self.inside_loop = isinstance(owner, Block) and owner.name in calls.inside_loop
         self.has_iter = bool(owner.loops) or self.inside_loop
         self.has_parent = len(owner.loops) > 1 or self.inside_loop
+        self.undoes = _undone_step(owner, program)
         self.input_keys = set(owner.input) | (
             calls.inputs.get(owner.name, set()) if isinstance(owner, Block) else set()
         )
+        if self.undoes is not None:
+            self.input_keys |= set(self.undoes.input)
         self._owner = owner
         self._calls = calls
         pipeline = program.pipeline(owner.name, block=isinstance(owner, Block))
@@ -353,7 +358,8 @@ class _Owner:
 
     @cached_property
     def step_paths(self) -> _Paths:
-        return _Paths("step", [self._owner.set, *(writes for writes, _ in task_writes(self._owner))])
+        owners = [self._owner] if self.undoes is None else [self._owner, self.undoes]
+        return _Paths("step", [each for owner in owners for each in (owner.set, *_written_by(owner))])
 
     @cached_property
     def runs_before(self) -> Callable[[str, str], bool]:
@@ -363,6 +369,16 @@ class _Owner:
         """`iter` in the `in` of the loop with this number: the iteration around it (D85)."""
         names = {self.loops[loop - 1].iterator} if loop > 0 else self._calls.iterators
         return _Paths("iter", (), {*names, "index"})
+
+
+def _written_by(owner: Pipeline) -> Iterator[dict[str, JSON]]:
+    return (writes for writes, _ in task_writes(owner))
+
+
+def _undone_step(owner: Pipeline, program: Program) -> Step | None:
+    """Of a compensation: the step whose runs it undoes."""
+    step, slash, last = owner.name.rpartition("/")
+    return program.steps[step].source if slash and last == COMPENSATE and step in program.steps else None
 
 
 _STATUS = ("ok", "error")

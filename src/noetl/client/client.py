@@ -157,8 +157,8 @@ class Client:
         """Its events after the fact `after`, as they happen, until it has ended."""
         return EventStream(self.http, execution_id, after)
 
-    async def cancel(self, execution_id: str, reason: str = "") -> CommandResponse:
-        return await self._command(execution_id, "cancel", CancelRequest(reason=reason))
+    async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> CommandResponse:
+        return await self._command(execution_id, "cancel", CancelRequest(reason=reason, compensate=compensate))
 
     async def pause(self, execution_id: str) -> CommandResponse:
         return await self._command(execution_id, "pause", EmptyRequest())

@@ -28,7 +28,12 @@ if TYPE_CHECKING:
 BY_PARENT = "its parent"
 PAUSE_CHILD, RESUME_CHILD = Pause(by=BY_PARENT), Resume(by=BY_PARENT)
 CANCEL_CHILD = Cancel(reason="its parent was cancelled", by=BY_PARENT)
-FORWARDED: dict[type[Fact], Command] = {Paused: PAUSE_CHILD, Resumed: RESUME_CHILD, Cancelled: CANCEL_CHILD}
+FORWARDED: dict[type[Fact], Command] = {Paused: PAUSE_CHILD, Resumed: RESUME_CHILD}
+
+
+def cancel_child(*, compensate: bool) -> Cancel:
+    """A child undoes its completed steps if its parent does (D116)."""
+    return replace(CANCEL_CHILD, compensate=compensate)
 
 
 class ChildCall(NamedTuple):
@@ -132,8 +137,10 @@ class Children:
                 self._control.spawn(self.start(state, ChildCall(child, frame, call)))
             case Processed() if state.parent:
                 self._control.spawn(self.wake_parent(state))
-            case Paused() | Resumed() | Cancelled():
+            case Paused() | Resumed():
                 self._control.spawn(self._send_to_children(state, FORWARDED[type(fact)]))
+            case Cancelled(compensate=compensate):
+                self._control.spawn(self._send_to_children(state, cancel_child(compensate=compensate)))
 
     async def with_document(self, digest: str, report: Report) -> Report:
         """Store the playbook that a task has made, before the fact that names it; its problems are the answer.

@@ -8,10 +8,10 @@ from datetime import datetime, timedelta
 
 from noetl.control.children import (
     BY_PARENT,
-    CANCEL_CHILD,
     PAUSE_CHILD,
     RESUME_CHILD,
     ChildCall,
+    cancel_child,
     child_calls,
     child_output,
 )
@@ -121,7 +121,7 @@ async def _check_child(control: Control, live: LiveExecution, waiting: ChildCall
 async def _missed_command(control: Control, parent: State, child: str, status: Status) -> Command | None:
     """A command that the child has not received. A pause of the child itself stays."""
     if parent.status == "cancelling":
-        return None if status == "cancelling" else CANCEL_CHILD
+        return None if status == "cancelling" else cancel_child(compensate=parent.compensate)
     if parent.status == "paused" and status == "running":
         return PAUSE_CHILD
     if parent.status == "running" and status == "paused":

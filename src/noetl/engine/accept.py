@@ -24,9 +24,10 @@ from noetl.engine.commands import (
     StartLoop,
     Wake,
 )
+from noetl.engine.compensation import ending
 from noetl.engine.delegation import accepted, is_current
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
-from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_started
+from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
 from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, is_foreign, moment
 from noetl.engine.state import Frame, Run, State
@@ -36,6 +37,7 @@ from noetl.ids import START_TOKEN, frame_parts, run_id
 from noetl.net.origins import SUFFIX
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
+from noetl.playbook.model import COMPENSATE
 from noetl.playbook.spec import merge
 from noetl.template.compile import TemplateError
 
@@ -65,7 +67,7 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
         case Signal(name=name, data=data):
             return _signal(state, name, Output(data=data))
         case Expire(run=run):
-            return _expire(state, run, at)
+            return _expire(program, state, run, at)
         case Pause(by=by):
             if state.status != "running":
                 raise Rejected("not-running", f"the execution is {state.status}")
@@ -74,12 +76,14 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             if state.status != "paused":
                 raise Rejected("not-paused", f"the execution is {state.status}")
             return [facts.Resumed(by=by)]
-        case Cancel(reason=reason, by=by):
+        case Cancel(reason=reason, by=by, compensate=compensate):
             if state.status == "cancelling":
                 raise Rejected("already-cancelled", "the execution is being cancelled")
-            return [facts.Cancelled(reason=reason, by=by)]
+            if compensate and state.compensation is not None:
+                raise Rejected("already-compensating", "its completed steps are being compensated already")
+            return [facts.Cancelled(reason=reason, by=by, compensate=compensate)]
         case Close():
-            return _close(state)
+            return _close(program, state)
 
 
 def _start(program: Program, state: State, command: Start, at: datetime) -> list[Fact]:
@@ -200,7 +204,7 @@ def _start_loop(program: Program, state: State, command: StartLoop, at: datetime
     if command.error is not None:
         return [facts.StepFailed(run=run.id, error=command.error)]
     if command.count > program.limits["iterations"]:
-        return [over_limit(program, "iterations", command.count)]
+        return [ending(state, over_limit(program, "iterations", command.count))]
     return [replace(started, count=command.count, items=command.items, ref=command.ref)]
 
 
@@ -254,7 +258,7 @@ def _signal(state: State, name: str, output: Output) -> list[Fact]:
     return [facts.FrameResumed(frame=frame, output=output) for frame in woken]
 
 
-def _expire(state: State, run_id: str, at: datetime) -> list[Fact]:
+def _expire(program: Program, state: State, run_id: str, at: datetime) -> list[Fact]:
     run = state.runs.get(run_id)
     if run is None or run.output is not None:
         raise Recorded
@@ -265,28 +269,53 @@ def _expire(state: State, run_id: str, at: datetime) -> list[Fact]:
     which = "timeout_s" if timeout == min(ends) else "deadline_s"
     message = f"{run_id} took longer than its lifecycle.{which} allows"
     error = Failure(kind="timeout", message=message, retryable=True)
-    return _given_up(state, run, error)
+    return _given_up(program, state, run, error)
 
 
-def _given_up(state: State, run: Run, error: Failure) -> list[Fact]:
+def _given_up(program: Program, state: State, run: Run, error: Failure) -> list[Fact]:
     """A run ends; the runs of blocks that its frames have called end before it."""
     made: list[Fact] = []
     for frame in run.frames.values():
         inner = state.runs.get(called(frame) or "")
         if inner is not None and inner.output is None:
-            made += _given_up(state, inner, error)
-    return [*made, facts.StepFailed(run=run.id, error=error, output=Output())]
+            made += _given_up(program, state, inner, error)
+    output = Output()
+    if run.compensable and run.loop is not None:  # Its compensation reads what the iterations have returned.
+        output = loop_output(program.pipeline(run.step, block=run.block), state, run)
+    return [*made, facts.StepFailed(run=run.id, error=error, output=output)]
 
 
-def _close(state: State) -> list[Fact]:
+def _close(program: Program, state: State) -> list[Fact]:
     if state.status != "cancelling":
         raise Rejected("not-cancelled", f"the execution is {state.status}")
-    error = Failure(kind="cancelled", message="the execution was cancelled")
+    message = "the execution was cancelled"
+    if state.compensation is not None and state.compensation.status == "error":
+        message += f" while its steps were compensated, after: {state.compensation.error.message}"
+    error = Failure(kind="cancelled", message=message)
     made: list[Fact] = []
+    stopped: list[str] = []
     for run in state.runs.values():
         if run.parent is None and run.output is None:
-            made += _given_up(state, run, error)
-    return [*made, facts.Finished(status="cancelled", error=error), facts.Processed(status="cancelled")]
+            made += _given_up(program, state, run, error)
+            if run.compensable and run.loop is not None and run.loop.succeeded:
+                stopped.append(run.id)
+    end = ending(state, facts.Finished(status="cancelled", error=error), stopped=stopped)
+    processed = [facts.Processed(status="cancelled")] if isinstance(end, facts.Finished) else []
+    return [*made, end, *processed]
+
+
+def _retry_compensations(state: State, retry: Retry) -> list[Fact]:
+    """What was undone cannot go on; only compensations that failed or were stopped are repeated (D116)."""
+    assert state.compensation is not None
+    failed = [
+        id
+        for id, run in state.compensation.failed.items()
+        if retry.step in (None, run.step.removesuffix(f"/{COMPENSATE}"))
+    ]
+    if not failed and (retry.step is not None or not state.completed):
+        reason = "its completed steps were compensated, so it cannot continue; run it again"
+        raise Rejected("compensated", reason)
+    return [facts.Retried(compensations=tuple(failed), from_start=retry.from_start and bool(failed), by=retry.by)]
 
 
 def _nothing_to_retry(state: State, step: str | None) -> str:
@@ -304,6 +333,8 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
         raise Rejected("not-over", f"the execution is {state.status}")
     if retry.step is not None and retry.step not in program.steps:
         raise Rejected("unknown-step", f'the playbook has no step "{retry.step}"')
+    if state.compensation is not None:
+        return _retry_compensations(state, retry)
     runs = [run for run in state.failed.values() if retry.step in (None, run.step)]
     tokens = [id for id, each in state.spoiled.items() if retry.step in (None, each.token.step)]
     if retry.step is not None and not runs and not tokens and retry.step in state.mended:
@@ -321,6 +352,7 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
                 input=run.input,
                 deadline_at=deadline(program.steps[run.step].pipeline, at),
                 loop=program.steps[run.step].pipeline.loop is not None,
+                compensable=program.steps[run.step].source.compensate is not None,
                 retry_of=run.id,
                 from_start=retry.from_start,
             )

@@ -139,6 +139,7 @@ def admitted(
         input=input,
         deadline_at=tokens[0].deadline_at,
         loop=step.pipeline.loop is not None,
+        compensable=step.source.compensate is not None,
     )
 
 

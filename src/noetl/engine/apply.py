@@ -13,11 +13,11 @@ from noetl.engine.facts import Fact, TaskDone
 from noetl.engine.loop_state import fly, fresh_frame, iteration_done, iteration_failed, loop_started
 from noetl.engine.retry import give_up_blocks, keep, take_up
 from noetl.engine.scopes import of_ctx, patched, put, split, write
-from noetl.engine.state import Frame, Run, Spoiled, State
+from noetl.engine.state import Compensation, CompletedRun, Frame, Run, Spoiled, State
 from noetl.ids import frame_parts
 from noetl.output import JSON, Failure, Output
 
-__all__ = ["advance", "apply", "frame_of", "fresh_frame", "ok", "patched", "put"]
+__all__ = ["advance", "apply", "frame_of", "fresh_frame", "is_done", "ok", "patched", "put"]
 
 Applier: TypeAlias = Callable[..., None]  # each takes the state and its own fact
 
@@ -129,10 +129,12 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
     run = Run(
         id=fact.run, step=fact.step, block=fact.parent is not None, parent=fact.parent, tokens=fact.tokens,
         input=fact.input, ctx=state.ctx, scheduled_at=state.at, deadline_at=fact.deadline_at,
-        looped=fact.loop,
+        looped=fact.loop, compensable=fact.compensable,
     )  # fmt: skip
     old: Run | None = None
-    if fact.parent is not None:
+    if fact.compensates is not None:
+        old = _compensates(state, run, fact)
+    elif fact.parent is not None:
         owner, index = frame_parts(fact.parent)
         caller = state.runs[owner].frames[index]
         run.ctx = caller.ctx
@@ -148,6 +150,25 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
     if old is not None:
         take_up(run, old, from_start=fact.from_start)
         fly(state, run)
+
+
+def _compensates(state: State, run: Run, fact: facts.StepScheduled) -> Run | None:
+    """The run undoes another one: it sees what that one has received and returned (D116).
+
+    Returns the failed compensation that it retries.
+    """
+    compensation, name = state.compensation, fact.compensates
+    assert compensation is not None
+    assert name is not None
+    compensation.tries[name] = compensation.tries.get(name, 0) + 1
+    run.block, run.compensates = True, name
+    if fact.retry_of is not None:
+        old = compensation.again.pop(fact.retry_of)
+        run.values, run.undone = old.values, old.undone
+        return old
+    done = state.completed.pop(name)
+    run.values, run.undone = done.values, done.output
+    return None
 
 
 def _spend(state: State, token: str) -> facts.Token:
@@ -276,7 +297,26 @@ def _step_failed(state: State, fact: facts.StepFailed) -> None:
 
 def _end(state: State, run: Run, output: Output, event: str) -> None:
     run.output, run.event = output, event
+    if run.compensates is not None:
+        _compensated(state, run)
+        return
     state.ended[run.id] = None
+    if run.compensable and is_done(run):
+        state.completed[run.id] = CompletedRun(step=run.step, input=run.input, values=run.values, output=output)
+
+
+def is_done(run: Run) -> bool:
+    """Has it done something that can be undone? Of a loop, a single iteration is enough."""
+    return run.event != "step.failed" or (run.loop is not None and run.loop.succeeded > 0)
+
+
+def _compensated(state: State, run: Run) -> None:
+    """A compensation has ended. It is not routed: the next one follows."""
+    assert state.compensation is not None
+    assert run.output is not None
+    del state.runs[run.id]
+    if run.event == "step.failed":
+        state.compensation.failed[run.id] = keep(state, run, run.output.error)
 
 
 def _break(state: State, step: str, error: Failure) -> None:
@@ -306,6 +346,8 @@ def _next(state: State, fact: facts.NextEvaluated) -> None:
         state.failed[run.id] = keep(state, run, failure)
     elif failed or (run.loop is not None and run.loop.failed):
         state.mended[run.step] = keep(state, run, None)
+        if failed:
+            state.completed.pop(run.id, None)  # An arc has taken the failure: that is the author's way to undo it.
 
 
 def _paused(state: State, _fact: facts.Paused) -> None:
@@ -324,29 +366,57 @@ def _unpaused(state: State, _fact: facts.Resumed) -> None:
     state.paused_at = None
 
 
-def _cancelled(state: State, _fact: facts.Cancelled) -> None:
+def _cancelled(state: State, fact: facts.Cancelled) -> None:
     state.status = "cancelling"
     state.paused_at = None
+    state.compensate = fact.compensate
+
+
+def _compensating(state: State, fact: facts.Compensating) -> None:
+    """Nothing else goes on; runs that have not ended are stopped."""
+    state.status = "running"
+    _stop(state, fact.error)
+    for run in list(state.runs.values()):  # They are done and were not routed.
+        _count(state.running_at, run.step, -1)
+        del state.runs[run.id], state.ended[run.id]
+    state.compensation = Compensation(status=fact.status, error=fact.error)
+    state.failure = fact.error
 
 
 def _finished(state: State, fact: facts.Finished) -> None:
     """Tokens and the unfinished parts of runs are kept: a retry continues from there (D69)."""
     state.status = fact.status
     state.paused_at = None
-    for run in [run for run in state.runs.values() if run.parent is None]:
-        if run.event not in ("step.done", "loop.done"):
-            state.failed[run.id] = keep(state, run, (run.output and run.output.error) or fact.error)
-            _count(state.broken, run.step, 1)
-            _count(state.running_at, run.step, -1)
-            del state.runs[run.id]
-            state.ended.pop(run.id, None)
+    _stop(state, fact.error)
     state.end_output = fact.output
     state.failure = fact.error
+
+
+def _stop(state: State, error: Failure | None) -> None:
+    """Runs that have not succeeded end with the execution."""
+    for run in [run for run in state.runs.values() if run.parent is None]:
+        if run.event in ("step.done", "loop.done"):
+            continue
+        kept = keep(state, run, (run.output and run.output.error) or error)
+        del state.runs[run.id]
+        if state.compensation is not None and run.compensates is not None:
+            state.compensation.failed[run.id] = kept
+            continue
+        state.failed[run.id] = kept
+        _count(state.broken, run.step, 1)
+        _count(state.running_at, run.step, -1)
+        state.ended.pop(run.id, None)
 
 
 def _retried(state: State, fact: facts.Retried) -> None:
     state.status = "running"
     state.end_output = None
+    if state.compensation is not None:  # Nothing but its compensations can be retried.
+        for name in fact.compensations:
+            failed = state.compensation.again[name] = state.compensation.failed.pop(name)
+            if fact.from_start:
+                failed.frames = {}
+        return
     for run in fact.runs:
         if run in state.failed:
             _count(state.broken, state.failed[run].step, -1)
@@ -384,6 +454,7 @@ _APPLIERS: dict[type, Applier] = {
     facts.Paused: _paused,
     facts.Resumed: _unpaused,
     facts.Cancelled: _cancelled,
+    facts.Compensating: _compensating,
     facts.Retried: _retried,
     facts.Finished: _finished,
     facts.Processed: _processed,

@@ -95,6 +95,7 @@ class Resume(Struct, frozen=True, kw_only=True):
 class Cancel(Struct, frozen=True, kw_only=True):
     reason: str = ""
     by: str | None = None
+    compensate: bool = False  # undo its completed runs before it ends (D116)
 
 
 class Close(Struct, frozen=True, kw_only=True):

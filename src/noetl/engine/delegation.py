@@ -45,9 +45,9 @@ def is_pending(state: State, matter: str) -> bool:
     run = state.runs.get(subject)
     match kind:
         case "token":
-            return subject in state.tokens
+            return subject in state.tokens and state.compensation is None
         case "join":
-            return subject in state.joins
+            return subject in state.joins and state.compensation is None
         case "route":
             return run is not None and run.output is not None
         case "loop":

@@ -66,6 +66,8 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     loop: bool = False  # it has no frame of its own: loop.started brings the frames
     retry_of: str | None = None  # the run that it retries (D69)
     from_start: bool = False  # its failed frames restart from the first task, not from the one that failed
+    compensable: bool = False  # it is undone if the execution fails after it, so its input and output are kept (D116)
+    compensates: str | None = None  # the completed run that it undoes
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
@@ -214,6 +216,15 @@ class Resumed(_Fact, frozen=True, tag="execution.resumed"):
 class Cancelled(_Fact, frozen=True, tag="execution.cancelled"):
     reason: str = ""
     by: str | None = None
+    compensate: bool = False  # its completed runs are undone before it ends (D116)
+
+
+class Compensating(_Fact, frozen=True, tag="execution.compensating"):
+    """The execution has failed or was cancelled, and its completed runs are undone before it ends (D116)."""
+
+    status: Literal["error", "cancelled"]  # how it ends afterwards
+    error: Failure
+    runs: tuple[str, ...]  # one after the other, the last to complete first
 
 
 class Retried(_Fact, frozen=True, tag="execution.retried"):
@@ -222,6 +233,8 @@ class Retried(_Fact, frozen=True, tag="execution.retried"):
     runs: tuple[str, ...] = ()  # each is followed by the step.scheduled that retries it
     tokens: tuple[str, ...] = ()
     by: str | None = None
+    compensations: tuple[str, ...] = ()  # failed compensations, retried one after the other (D116)
+    from_start: bool = False  # these compensations restart from the first task
 
 
 class Finished(_Fact, frozen=True, tag="workflow.finished"):
@@ -229,6 +242,7 @@ class Finished(_Fact, frozen=True, tag="workflow.finished"):
     output: Output | None = None
     error: Failure | None = None
     waiting: tuple[str, ...] = ()  # tokens that were never admitted
+    uncompensated: tuple[str, ...] = ()  # completed runs whose compensation failed or was not done (D116)
 
 
 class Processed(_Fact, frozen=True, tag="playbook.processed"):
@@ -238,5 +252,6 @@ class Processed(_Fact, frozen=True, tag="playbook.processed"):
 Fact: TypeAlias = (
     Requested | Evaluated | Started | StepWaiting | StepScheduled | StepStarted | TaskDone
     | FrameParked | FrameResumed | LoopStarted | IterationDone | IterationFailed | LoopDone
-    | StepDone | StepFailed | NextEvaluated | Paused | Resumed | Cancelled | Retried | Finished | Processed
+    | StepDone | StepFailed | NextEvaluated | Paused | Resumed | Cancelled | Compensating | Retried
+    | Finished | Processed
 )  # fmt: skip

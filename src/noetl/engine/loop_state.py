@@ -27,7 +27,10 @@ _encoded = msgspec.json.Encoder().encode
 
 def fresh_frame(run: Run, index: int | None) -> Frame:
     """A frame without facts in the log."""
-    return Frame(id=frame_id(run.id, index), index=index, ctx=run.ctx, step=run.values)
+    frame = Frame(id=frame_id(run.id, index), index=index, ctx=run.ctx, step=run.values)
+    if run.undone is not None:
+        frame.last, frame.prev = run.undone, run.undone.data
+    return frame
 
 
 def fly(state: State, run: Run) -> None:

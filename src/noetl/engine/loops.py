@@ -238,8 +238,7 @@ def loop_done(program: Program, state: State, run: Run) -> Fact:
     assert loop is not None
     if loop.conflict is not None:
         return facts.StepFailed(run=run.id, error=loop.conflict)
-    meta = {"count": loop.count, "succeeded": loop.succeeded, "failed": loop.failed}
-    output = _result(pipeline, state, run, meta)
+    output = loop_output(pipeline, state, run)
     if loop.stopped:
         assert loop.error is not None
         return facts.StepFailed(run=run.id, error=loop.error, output=output)
@@ -263,14 +262,14 @@ def _misfit(program: Program, state: State, values: dict[str, JSON]) -> Failure 
     return ctx_misfit(patched(state.ctx, values)) if values and not program.has_values else None
 
 
-def _result(pipeline: CompiledPipeline, state: State, run: Run, meta: dict[str, JSON]) -> Output:
+def loop_output(pipeline: CompiledPipeline, state: State, run: Run) -> Output:
     """The data of the iterations in order if it is small, else a Ref into the log itself (D30).
 
     If some template reads `output.ref`, there is a Ref at any size (D51).
     """
     loop = run.loop
     assert loop is not None
-    output = Output(meta=meta)
+    output = Output(meta={"count": loop.count, "succeeded": loop.succeeded, "failed": loop.failed})
     if loop.results is not None:
         output = replace(output, data=[loop.results.get(index) for index in range(loop.count)])
     if loop.results is None or pipeline.reads_ref:

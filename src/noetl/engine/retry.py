@@ -35,7 +35,7 @@ def keep(state: State, run: Run, failure: Failure | None) -> Run:
         frames = {}
     return Run(
         id=run.id, step=run.step, block=run.block, input=run.input, values=run.values, frames=frames,
-        loop=loop, failure=failure,
+        loop=loop, failure=failure, compensates=run.compensates, undone=run.undone,
     )  # fmt: skip
 
 

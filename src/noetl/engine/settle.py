@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from noetl.engine import facts
 from noetl.engine.admission import JoinNeedsValues, of_joins, of_token, over_limit
 from noetl.engine.apply import ok
+from noetl.engine.compensation import ending, next_compensation
 from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, is_complete, landed, loop_done, loop_started
 from noetl.engine.retry import called
@@ -88,6 +89,8 @@ def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
             _stir(agenda, state, fact.set)
         case facts.Resumed() | facts.Retried():
             agenda.update(agenda_of(state))
+        case facts.Compensating():
+            agenda.clear()  # Nothing else goes on (D116).
 
 
 def _look_at_newest(agenda: Agenda, run: Run) -> None:
@@ -120,6 +123,11 @@ def _stir(agenda: Agenda, state: State, written: dict[str, JSON]) -> None:
 def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
     if not state.live:
         return None
+    fact = _following(program, state, agenda, at)
+    return ending(state, fact) if type(fact) is facts.Finished else fact
+
+
+def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
     if (fact := _of_runs(program, state, agenda, at)) is not None or state.status != "running":
         return fact
     pending = delegated(agenda) if DELEGATED in agenda else {}
@@ -129,10 +137,14 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
                 return _of_ended(program, state, state.runs[run], at)
             except NeedsValues:
                 _delegate(agenda, matter)
-                return settle(program, state, agenda, at)
+                return _following(program, state, agenda, at)
+    if state.compensation is not None:
+        return next_compensation(program, state, at)
     # A token that became a run still counts: tokens that fire at once and multiply reach the limit, too.
     if (live := len(state.tokens) + len(state.runs)) > program.limits["tokens"]:
         return over_limit(program, "tokens", live)
+    if len(state.completed) > program.limits["compensations"]:
+        return over_limit(program, "compensations", len(state.completed))
     if (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:
@@ -141,7 +153,7 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
                 return of_token(program, state, state.tokens[token])
             except NeedsValues:
                 _delegate(agenda, matter)
-                return settle(program, state, agenda, at)
+                return _following(program, state, agenda, at)
     if any(matter.endswith("!join") for matter in pending):
         return None  # no other join fires before it
     try:

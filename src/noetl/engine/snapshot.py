@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noetl.engine.state import Frame, LoopState, Run, State
+from noetl.engine.state import Compensation, CompletedRun, Frame, LoopState, Run, State
 from noetl.output import JSON, Output
 
 FORMAT = 1  # increase it when the bytes change, or the meaning of a field
@@ -111,6 +111,21 @@ def _through(state: State, slot: Slot, key: Key) -> State:
         reached_end=_output(state.reached_end, slot),
         last_output=_output(state.last_output, slot),
         end_output=_output(state.end_output, slot),
+        completed={name: _completed(each, slot) for name, each in state.completed.items()},
+        compensation=None if state.compensation is None else _compensation(state.compensation, slot, key),
+    )
+
+
+def _completed(done: CompletedRun, slot: Slot) -> CompletedRun:
+    output = replace(done.output, data=slot(done.output.data, None))
+    return replace(done, input=slot(done.input, {}), values=slot(done.values, {}), output=output)
+
+
+def _compensation(compensation: Compensation, slot: Slot, key: Key) -> Compensation:
+    return replace(
+        compensation,
+        failed={name: _run(run, slot, key) for name, run in compensation.failed.items()},
+        again={name: _run(run, slot, key) for name, run in compensation.again.items()},
     )
 
 
@@ -123,6 +138,7 @@ def _run(run: Run, slot: Slot, key: Key) -> Run:
         frames={key(index): _frame(frame, slot, key) for index, frame in run.frames.items()},
         loop=None if run.loop is None else _loop(run.loop, slot, key),
         output=_output(run.output, slot),
+        undone=_output(run.undone, slot),
     )
 
 

@@ -113,6 +113,28 @@ class Run(Struct, kw_only=True, omit_defaults=True):
     picked: dict[str, JSON] | None = None
     failure: Failure | None = None  # the unhandled failure: its own, or that of its routing
     retry_of: str | None = None
+    compensable: bool = False  # what a compensation needs is kept when it has ended (D116)
+    compensates: str | None = None  # of a compensation: the run that it undoes
+    undone: Output | None = None  # of a compensation: the output of that run
+
+
+class CompletedRun(Struct, kw_only=True, omit_defaults=True):
+    """A run that has ended and can be undone: what its compensation reads (D116)."""
+
+    step: str
+    input: dict[str, JSON] = {}
+    values: dict[str, JSON] = {}  # `step.*`
+    output: Output
+
+
+class Compensation(Struct, kw_only=True, omit_defaults=True):
+    """Completed runs are undone, or were, before the execution ends (D116)."""
+
+    status: Literal["error", "cancelled"]
+    error: Failure
+    failed: dict[str, Run] = field(default_factory=dict)  # compensations that failed, ready for a retry
+    again: dict[str, Run] = field(default_factory=dict)  # those of them that are retried
+    tries: dict[str, int] = field(default_factory=dict)  # run → how often its compensation was scheduled
 
 
 class Spoiled(Struct, kw_only=True, omit_defaults=True):
@@ -159,6 +181,9 @@ class State(Struct, kw_only=True, omit_defaults=True):
     reached_end: Output | None = None  # of the run whose token reached `end` last (D31)
     last_output: Output | None = None  # of the run that finished last
     end_output: Output | None = None  # the output of the playbook, when it has ended
+    completed: dict[str, CompletedRun] = field(default_factory=dict)  # runs that can be undone, oldest first (D116)
+    compensate: bool = False  # a cancel asked for it
+    compensation: Compensation | None = None  # None: nothing has been undone
     paused_at: datetime | None = None
 
     @property

@@ -88,8 +88,9 @@ class _Compiler:
         steps: dict[str, CompiledStep] = {}
         for step in self.playbook.steps:
             steps.setdefault(step.name, self._step(step))  # of two steps with one name the first counts
-        for block in self.playbook.blocks:
-            self.blocks[block.name], _ = self._pipeline(block)
+        for block in (*self.playbook.compensations, *self.playbook.blocks):
+            if block.name not in self.blocks:
+                self.blocks[block.name], _ = self._pipeline(block)
         bits = {name: 1 << place for place, name in enumerate(steps)}
         return Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
 

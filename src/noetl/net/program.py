@@ -164,7 +164,7 @@ class CompiledStep(Struct, frozen=True, eq=False, gc=False):
 class Program(NamedTuple):
     playbook: model.Playbook
     steps: dict[str, CompiledStep]
-    blocks: dict[str, CompiledPipeline]  # those of the workbook, and the bodies of lists of loops
+    blocks: dict[str, CompiledPipeline]  # those of the workbook, bodies of lists of loops, compensations
     bits: dict[str, int]  # step → its bit
     reach: dict[str, int]  # step → the steps that its arcs lead to, directly or not, as bits
     limits: dict[str, int]
@@ -176,8 +176,12 @@ class Program(NamedTuple):
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:
         return self.blocks[name] if block else self.steps[name].pipeline
 
+    def compensation(self, step: str) -> CompiledPipeline:
+        """What undoes a completed run of the step (D116)."""
+        return self.blocks[f"{step}/{model.COMPENSATE}"]
+
     @property
     def pipelines(self) -> tuple[CompiledPipeline, ...]:
         """The steps and blocks that the author wrote."""
-        blocks = dict.fromkeys(block.name for block in self.playbook.blocks)
+        blocks = dict.fromkeys(block.name for block in (*self.playbook.compensations, *self.playbook.blocks))
         return (*(step.pipeline for step in self.steps.values()), *(self.blocks[name] for name in blocks))

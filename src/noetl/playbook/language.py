@@ -159,6 +159,11 @@ LIMITS = RecordShape(
             "maximum size of one value of `ctx`, `step` or `iter`, as JSON; values over 64 KiB are kept in the result store",
             default=67_108_864,
         ),
+        "compensations": KeyShape(
+            NumberShape(1, whole=True),
+            "maximum number of completed runs that have a `compensate`: their inputs and outputs are kept",
+            default=10_000,
+        ),
         "max_payload_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
     },
 )
@@ -560,6 +565,9 @@ def _step(kinds: Kinds) -> RecordShape:
                 "values to write to ctx.* and step.* when the step is done, before its arcs are evaluated; a value that reads `event`, `output.status` or `output.error` is also written after a failure",
             ),
             "next": KeyShape(_arcs(), "the arcs to other steps"),
+            "compensate": KeyShape(
+                _compensation(kinds), "undoes a completed run of the step if the execution fails later or is cancelled"
+            ),
         },
         {
             "when": _old('"when" on a step', "spec.policy.admit.rules"),
@@ -569,6 +577,36 @@ def _step(kinds: Kinds) -> RecordShape:
             "name": RetiredKey("unknown-key", 'the name of a step is the value of "step"', "step: …"),
             **_RESERVED_WORDS,
         },
+    )
+
+
+def _compensation(kinds: Kinds) -> RecordShape:
+    """What undoes a completed run of a step (D116)."""
+    policy = RecordShape(
+        "compensate.spec.policy",
+        "Time limits of the compensation.",
+        {key: _step_policy().keys[key] for key in ("lifecycle", "limits")},
+        {"rules": _CONTROL, "do": _CONTROL},
+    )
+    spec = RecordShape(
+        "compensate.spec",
+        "Policy of the compensation, and defaults for its tasks.",
+        {"policy": KeyShape(policy, "time limits"), "pool": _POOL, **_spec_keys(kinds)},
+        _SET_UNDER_SPEC,
+    )
+    return RecordShape(
+        "compensate",
+        "Undoes a completed run of the step if the execution fails later, or is cancelled with compensation.",
+        {
+            "desc": KeyShape(TextShape(), "description for readers"),
+            "tool": KeyShape(
+                UnionShape((task_shape(kinds), ListShape(task_shape(kinds)))),
+                "one task, or a list of tasks that run in order; input, output and step are those of the run",
+                required=True,
+            ),
+            "spec": KeyShape(spec, "policy of the compensation, and defaults for its tasks"),
+        },
+        _RESERVED_WORDS,
     )
 
 

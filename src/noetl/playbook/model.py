@@ -17,6 +17,7 @@ Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
 When: TypeAlias = str | bool  # a template, or a boolean
 
 END = "end"  # an arc may lead here without such a step (D6)
+COMPENSATE = "compensate"  # the block that undoes a run of a step: s/compensate, and its runs s#1/compensate#1
 
 # Defaults of the language: the only definition, for the table of the language and for all who run or show it.
 ENTRY_STEP = "start"  # D5
@@ -100,6 +101,20 @@ class Arc(Struct, frozen=True, kw_only=True):
     at: Path
 
 
+class Block(Struct, frozen=True, kw_only=True):
+    """A named pipeline of the workbook, or the compensation of a step."""
+
+    name: str
+    desc: str | None = None
+    input: dict[str, JSON] = {}
+    loops: tuple[Loop, ...] = ()
+    tasks: tuple[Task, ...] = ()
+    set: dict[str, JSON] = {}
+    policy: dict[str, JSON] = {}
+    spec: dict[str, JSON] = {}
+    at: Path
+
+
 class Step(Struct, frozen=True, kw_only=True):
     """A transition of the net: takes a token, runs its tasks, and passes tokens on along its arcs."""
 
@@ -114,22 +129,9 @@ class Step(Struct, frozen=True, kw_only=True):
     mode: Literal["exclusive", "inclusive"] = "exclusive"
     arcs: tuple[Arc, ...] | None = None  # None: no `next`
     whole: bool = True  # False: a part of `next` could not be read
+    compensate: Block | None = None  # what undoes a completed run (D116); None: nothing
     policy: dict[str, JSON] = {}  # lifecycle, failure, limits
     spec: dict[str, JSON] = {}  # the part that takes part in the layering
-    at: Path
-
-
-class Block(Struct, frozen=True, kw_only=True):
-    """A named pipeline of the workbook."""
-
-    name: str
-    desc: str | None = None
-    input: dict[str, JSON] = {}
-    loops: tuple[Loop, ...] = ()
-    tasks: tuple[Task, ...] = ()
-    set: dict[str, JSON] = {}
-    policy: dict[str, JSON] = {}
-    spec: dict[str, JSON] = {}
     at: Path
 
 
@@ -173,6 +175,10 @@ class Playbook(Struct, frozen=True, kw_only=True):
         return self.executor.entry_step or ENTRY_STEP
 
     @property
+    def compensations(self) -> tuple[Block, ...]:
+        return tuple(step.compensate for step in self.steps if step.compensate is not None)
+
+    @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """All parts that have tasks: steps, then blocks."""
-        return (*self.steps, *self.blocks)
+        """All parts that have tasks: steps, their compensations, then blocks."""
+        return (*self.steps, *self.compensations, *self.blocks)

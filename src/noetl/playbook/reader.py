@@ -12,8 +12,22 @@ from noetl.output import JSON
 from noetl.playbook import source
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import REDUCERS, SCOPES, language
-from noetl.playbook.model import Arc, Block, Credential, Executor, Guard, Loop, Playbook, Policy, Rule, Step, Task
+from noetl.playbook.model import (
+    COMPENSATE,
+    Arc,
+    Block,
+    Credential,
+    Executor,
+    Guard,
+    Loop,
+    Playbook,
+    Policy,
+    Rule,
+    Step,
+    Task,
+)
 from noetl.playbook.source import Document, Path
+from noetl.playbook.spec import merge
 from noetl.playbook.validation import NAME, ProblemReport, validate_record
 from noetl.template.values import is_template
 
@@ -340,8 +354,27 @@ class _Reader:
             mode=(following or {}).get("spec", {}).get("mode", "exclusive"),
             arcs=arcs,
             whole=self._has_all_arcs(arcs, at),
+            compensate=self._compensation(data, at),
             policy=self._policy(policy, (*at, "spec", "policy")),
             spec=_layered(spec),
+            at=at,
+        )
+
+    def _compensation(self, step: dict[str, JSON], step_at: Path) -> Block | None:
+        """What undoes a run of the step. The `spec` of the step is the outer layer of its own."""
+        data = step.get(COMPENSATE)
+        if data is None:
+            return None
+        at, name, spec = (*step_at, COMPENSATE), step.get("step", ""), data.get("spec", {})
+        if not self._has(step_at, "tool"):
+            message = f'step "{name}" has no tool, so there is nothing to compensate'
+            self.report.add("no-effect", at, message, key=True)
+        return Block(
+            name=f"{name}/{COMPENSATE}",
+            desc=data.get("desc"),
+            tasks=self.tasks.pipeline(data.get("tool"), (*at, "tool"), COMPENSATE),
+            policy=self._policy(spec.get("policy", {}), (*at, "spec", "policy")),
+            spec=merge(_layered(step.get("spec", {})), _layered(spec)),
             at=at,
         )
 

@@ -54,7 +54,8 @@ def _step(step: Step) -> dict[str, JSON]:
     if step.arcs is not None:
         mode = {"spec": {"mode": step.mode}} if step.mode != "exclusive" else {}
         following = {**mode, "arcs": [_arc(arc) for arc in step.arcs]}
-    return {"step": step.name, **_pipeline(step, admit), **_some({"next": following})}
+    compensate = None if step.compensate is None else _pipeline(step.compensate, {})
+    return {"step": step.name, **_pipeline(step, admit), **_some({"next": following, "compensate": compensate})}
 
 
 def _pipeline(owner: Pipeline, admit: dict[str, JSON]) -> dict[str, JSON]:

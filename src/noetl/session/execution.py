@@ -246,9 +246,12 @@ class Execution:
         """Retry its failed parts; what succeeded is kept. Raises Rejected when nothing failed."""
         await self.session.retry(self.id, step, from_start=from_start)
 
-    async def cancel(self, reason: str = "") -> None:
-        """End it and its children; running calls have 10 seconds."""
-        await self.session.cancel(self.id, reason)
+    async def cancel(self, reason: str = "", *, compensate: bool = False) -> None:
+        """End it and its children; running calls have 10 seconds.
+
+        `compensate`: undo its completed steps before it ends, as their `compensate` says.
+        """
+        await self.session.cancel(self.id, reason, compensate=compensate)
 
     async def signal(self, name: str, data: JSON = None) -> None:
         """Send the signal that a `wait` task waits for. Raises Rejected when none waits for it."""

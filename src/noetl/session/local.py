@@ -342,8 +342,12 @@ class LocalSession(SessionVerbs):
             await deliver(self.store, info, Pause(), lambda fact: isinstance(fact, Paused), self.hint)
         return "paused"
 
-    async def cancel(self, execution_id: str, reason: str = "") -> Status:
-        info, command = await self._live(execution_id), Cancel(reason=reason)
+    async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> Status:
+        info, command = await self._live(execution_id), Cancel(reason=reason, compensate=compensate)
+        if compensate:
+            from noetl.session.local_commands import require_not_undone
+
+            require_not_undone(await Execution(self, execution_id).log())
         if await self._command_here(execution_id, command):
             return await until_ended(self, execution_id)
         from noetl.session.local_commands import cancel_ownerless, post, unless_taken

@@ -90,6 +90,15 @@ async def cancel_ownerless(store: LocalStore, execution_id: str, command: Comman
         await runtime.close(0)
 
 
+def require_not_undone(log: ExecutionLog) -> None:
+    """Raises Rejected when it is being cancelled, or its completed steps are being undone."""
+    state = folded(log.id, log.events())
+    if state.status == "cancelling":
+        raise Rejected("already-cancelled", "the execution is being cancelled")
+    if state.compensation is not None:
+        raise Rejected("already-compensating", "its completed steps are being compensated already")
+
+
 def frames_awaiting(log: ExecutionLog, signal: str) -> set[str]:
     """The frames that wait for it. Raises Rejected when there is none; the message lists other signals."""
     state = folded(log.id, log.events())

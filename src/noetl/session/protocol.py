@@ -261,8 +261,12 @@ class Session(Protocol):
         """Retry the failed parts of a finished execution. Raises Rejected when nothing failed."""
         ...
 
-    async def cancel(self, execution_id: str, reason: str = "") -> Status:
-        """The status afterwards: `cancelling` while running calls use their 10 seconds."""
+    async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> Status:
+        """The status afterwards: `cancelling` while running calls use their 10 seconds.
+
+        `compensate`: undo its completed steps before it ends, which takes as long as it takes. Raises Rejected
+        when it is being cancelled or undone already.
+        """
         ...
 
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:

@@ -263,9 +263,9 @@ class RemoteSession(SessionVerbs):
         await Execution(self, execution_id).require_started()
         await self.client.retry(execution_id, step, from_start=from_start)
 
-    async def cancel(self, execution_id: str, reason: str = "") -> Status:
-        if (await self.listing.head(execution_id)).status != "cancelling":
-            await self.client.cancel(execution_id, reason)
+    async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> Status:
+        if compensate or (await self.listing.head(execution_id)).status != "cancelling":
+            await self.client.cancel(execution_id, reason, compensate=compensate)
         return await until_ended(self, execution_id)
 
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:

@@ -235,7 +235,7 @@ class FactMetrics:
 
     def _scheduled(self, live: CommittedExecution, known: _Execution, fact: facts.StepScheduled, at: datetime) -> None:
         program = live.program
-        key = (program.digest, fact.step, fact.parent is not None)
+        key = (program.digest, fact.step, fact.parent is not None or fact.compensates is not None)
         kinds = self._kinds.peek(key)
         if kinds is None:
             tasks = program.pipeline(key[1], block=key[2]).tasks

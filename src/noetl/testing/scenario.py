@@ -46,6 +46,7 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
         case facts.StepScheduled(run=run, tokens=tokens, input=input, parent=parent, deadline_at=deadline):
             words = [f"by {', '.join(tokens)}"] if tokens else []
             words += [f"called by {parent}"] if parent else []
+            words += [f"compensates {fact.compensates}"] if fact.compensates else []
             words += [f"retries {fact.retry_of}"] if fact.retry_of else []
             words += ["from the start"] if fact.from_start else []
             words += [f"input {_shown(input)}"] if input else []
@@ -77,13 +78,16 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, failed_run or ", ".join(spent), _failure(error)
         case facts.NextEvaluated(run=run):
             return name, run, _next(fact)
-        case facts.Cancelled(reason=reason):
-            return name, "", reason
-        case facts.Retried(runs=runs, tokens=spent):
-            return name, "", ", ".join((*runs, *spent))
+        case facts.Cancelled(reason=reason, compensate=compensate):
+            return name, "", "; ".join(filter(None, (reason, "compensate" if compensate else "")))
+        case facts.Compensating(status=status, error=error, runs=runs):
+            return name, "", f"{', '.join(runs)}; then {status}; {_failure(error)}"
+        case facts.Retried(runs=runs, tokens=spent, compensations=compensations):
+            return name, "", ", ".join((*runs, *spent, *compensations))
         case facts.Finished(status=status, output=output, error=error, waiting=waiting):
             words = [status, _failure(error), _output_text(output) if output else ""]
             words += [f"never admitted: {', '.join(waiting)}"] if waiting else []
+            words += [f"not compensated: {', '.join(fact.uncompensated)}"] if fact.uncompensated else []
             return name, "", "; ".join(filter(None, words))
         case facts.Processed(status=status):
             return name, "", status
@@ -224,7 +228,8 @@ class Player:
             case "resume":
                 return Resume()
             case "cancel":
-                return Cancel(reason=rest)
+                compensate = word == "--compensate"
+                return Cancel(reason=more if compensate else rest, compensate=compensate)
             case "close":
                 return Close()
             case "retry":

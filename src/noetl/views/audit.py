@@ -13,6 +13,7 @@ from msgspec import Struct
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForBlock, Token, Until
 from noetl.ids import frame_id, frame_parts
+from noetl.output import Failure
 from noetl.views.log import name_of
 
 FINDINGS_MAX = 1_000  # enough for a log that is broken from end to end
@@ -27,8 +28,9 @@ class AuditFinding(Struct, frozen=True, kw_only=True):
 
 
 class _Run:
-    def __init__(self, parent: str | None) -> None:
+    def __init__(self, parent: str | None, *, compensation: bool = False) -> None:
         self.parent = parent  # of a block: the frame that called it
+        self.compensation = compensation  # it undoes another run, and is not routed (D116)
         self.started = self.ended = self.failed = False
 
 
@@ -62,6 +64,7 @@ class _Auditor:
         self.due: list[str] = []  # runs named by execution.retried, which must be retried next
         self.frames = _FrameAudit(self.report)
         self.loops = _LoopAudit(self.report)
+        self.compensations = _CompensationAudit(self.report)
         self.checks: dict[type, _Check] = {
             facts.Requested: self._requested, facts.Evaluated: self._evaluated,
             facts.Started: self._workflow_started, facts.StepWaiting: self._waiting,
@@ -71,7 +74,7 @@ class _Auditor:
             facts.IterationDone: self._iteration, facts.IterationFailed: self._iteration,
             facts.LoopDone: self._loop_done, facts.StepDone: self._done, facts.StepFailed: self._failed,
             facts.NextEvaluated: self._routed, facts.Paused: self._command, facts.Resumed: self._command,
-            facts.Cancelled: self._command, facts.Retried: self._retried,
+            facts.Cancelled: self._command, facts.Compensating: self._compensating, facts.Retried: self._retried,
             facts.Finished: self._finished, facts.Processed: self._processed,
         }  # fmt: skip
 
@@ -140,22 +143,37 @@ class _Auditor:
             self.report("command", f"{name_of(fact)} while the execution is {self.phase}")
         self.phase, self.ends_in = "running", None
         self.due = list(fact.runs)
+        self.compensations.retried(fact)
         for token in fact.tokens:
             if token in self.spoiled:
                 self.tokens[token] = self.spoiled.pop(token)
             else:
                 self.report("token", f"{token} is tried again, but its admission had not failed")
 
-    def _finished(self, fact: facts.Finished) -> None:
+    def _compensating(self, fact: facts.Compensating) -> None:
         wanted = self.phase == "cancelling"
-        if (fact.status == "cancelled") != wanted or self.phase in ("requested", "evaluated", "paused"):
-            self.report("command", f"workflow.finished {fact.status} while the execution is {self.phase}")
-        limited = fact.error is not None and fact.error.kind == "limit"
+        if (fact.status == "cancelled") != wanted or self.phase not in ("running", "cancelling"):
+            self.report("command", f"{name_of(fact)} {fact.status} while the execution is {self.phase}")
+        self._check_left(fact.error, wanted)
+        self.runs, self.phase = {}, "running"
+        self.compensations.begin(fact)
+
+    def _check_left(self, error: Failure | None, wanted: bool) -> bool:
+        """Report runs that the end leaves open. Returns whether a limit has ended the execution."""
+        limited = error is not None and error.kind == "limit"
         for id, run in self.runs.items():
             if not run.ended and not limited:
                 self.report("left-running", f"the execution ends, but {id} has not ended")
             elif not (limited or wanted or self._caller_is_over(run)):
                 self.report("left-unrouted", f"the execution ends, but {id} was never routed")
+        return limited
+
+    def _finished(self, fact: facts.Finished) -> None:
+        wanted = self.phase == "cancelling" or self.compensations.status == "cancelled"
+        if (fact.status == "cancelled") != wanted or self.phase in ("requested", "evaluated", "paused"):
+            self.report("command", f"workflow.finished {fact.status} while the execution is {self.phase}")
+        limited = self._check_left(fact.error, wanted)
+        self.compensations.finished(fact, limited=limited)
         if not limited and not wanted:
             lost, extra = self.tokens.keys() - set(fact.waiting), set(fact.waiting) - self.tokens.keys()
             if lost or extra:
@@ -204,11 +222,15 @@ class _Auditor:
             self.report("scheduled-twice", f"{fact.run} is scheduled twice")
         for token in fact.tokens:
             self._spend(token, fact.step)
-        if fact.parent is None:
+        if fact.compensates is not None:
+            self.compensations.scheduled(fact)
+        elif fact.parent is None:
             self._check_retry(fact)
+            if fact.compensable:
+                self.compensations.compensable.add(fact.run)
         elif self.frames.called(fact.parent) != fact.step:
             self.report("block", f"{fact.run} is scheduled, but {fact.parent} has not called {fact.step}")
-        self.runs[fact.run] = _Run(fact.parent)
+        self.runs[fact.run] = _Run(fact.parent, compensation=fact.compensates is not None)
         self.frames.begin(fact.run)
         self.loops.inherit(fact.run, fact.retry_of)
 
@@ -256,6 +278,9 @@ class _Auditor:
         if run is not None:
             run.ended, run.failed = True, isinstance(fact, facts.StepFailed)
             self.frames.end(id)
+            if run.compensation:
+                del self.runs[id]
+                self.compensations.ended(id, failed=run.failed)
 
     def _routed(self, fact: facts.NextEvaluated) -> None:
         run = self.runs.get(fact.run)
@@ -407,6 +432,65 @@ class _FrameAudit:
         if frame.epoch is not None and epoch < frame.epoch:
             self.report("stale-epoch", f"{id}: epoch {epoch} after {frame.epoch}")
         frame.epoch = epoch
+
+
+class _CompensationAudit:
+    """Compensations: completed runs only, one after the other in the recorded order, and none is forgotten (D116)."""
+
+    def __init__(self, report: Callable[[str, str], None]) -> None:
+        self.report = report
+        self.compensable: set[str] = set()  # runs that can be undone
+        self.status: str | None = None  # how the execution ends afterwards; None: it does not compensate
+        self._rest: list[str] = []  # runs to be undone, in order
+        self._running: dict[str, str] = {}  # compensation → the run that it undoes
+        self._failed: dict[str, str] = {}
+        self._again: dict[str, str] = {}
+
+    def begin(self, fact: facts.Compensating) -> None:
+        if self.status is not None:
+            self.report("compensation", "execution.compensating for the second time")
+        for run in fact.runs:
+            if run not in self.compensable:
+                self.report("compensation", f"{run} is to be undone, but has no compensation")
+        self.status, self._rest = fact.status, list(fact.runs)
+
+    def scheduled(self, fact: facts.StepScheduled) -> None:
+        run = fact.compensates or ""
+        if self._running:
+            self.report("compensation", f"{fact.run} is scheduled while {', '.join(self._running)} runs")
+        if fact.retry_of is not None:
+            if self._again.pop(fact.retry_of, None) != run:
+                self.report("retry", f"{fact.run} retries {fact.retry_of}, but no command requested it")
+        elif not self._rest or self._rest.pop(0) != run:
+            self.report("compensation", f"{fact.run} undoes {run}, which is not the next one")
+        self._running[fact.run] = run
+
+    def ended(self, id: str, *, failed: bool) -> None:
+        run = self._running.pop(id, None)
+        if failed and run is not None:
+            self._failed[id] = run
+
+    def retried(self, fact: facts.Retried) -> None:
+        for id in fact.compensations:
+            if id not in self._failed:
+                self.report("retry", f"{id} is to be retried, but is not a failed compensation")
+            else:
+                self._again[id] = self._failed.pop(id)
+
+    def finished(self, fact: facts.Finished, *, limited: bool) -> None:
+        left = {
+            *self._failed.values(),
+            *self._again.values(),
+            *self._rest,
+            *(self._running.values() if limited else ()),
+        }
+        if left != set(fact.uncompensated):
+            self.report(
+                "compensation", f"not compensated: {_list(left)}, but the end lists {_list(fact.uncompensated)}"
+            )
+        for id, run in self._running.items():  # A limit has stopped them.
+            self._failed[id] = run
+        self._running = {}
 
 
 class _Loop:

@@ -12,6 +12,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from noetl.engine import Event, apply
+from noetl.engine.compensation import uncompensated
 from noetl.engine.facts import Evaluated, Fact, Finished, LoopDone, StepDone, StepFailed
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.state import State, Status
@@ -200,8 +201,16 @@ class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     why: str | None = None  # what it waits for
     child: str | None = None  # the execution that it called
     retry_of: str | None = None
+    compensates: str | None = None  # of a compensation: the run that it undoes
     blocks: tuple[StepDocument, ...] = ()
     blocks_left_out: int = 0
+
+
+class CompensationDocument(Struct, frozen=True, kw_only=True):
+    """Completed runs are undone, because the execution has failed or was cancelled (D116)."""
+
+    status: Literal["running", "done", "incomplete"]
+    uncompensated: tuple[str, ...]  # the runs that are not undone, or not yet
 
 
 class ShowDocument(Struct, frozen=True, kw_only=True):
@@ -211,6 +220,7 @@ class ShowDocument(Struct, frozen=True, kw_only=True):
     error: ErrorDocument | None
     duration_s: float | None
     steps: tuple[StepDocument, ...]
+    compensation: CompensationDocument | UnsetType = UNSET  # absent: nothing is undone
 
 
 class TokenDocument(Struct, frozen=True, kw_only=True):
@@ -257,7 +267,16 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         error=_error(runs),
         duration_s=_between(runs.begun_at, until),
         steps=steps,
+        compensation=_compensation(state),
     )
+
+
+def _compensation(state: State) -> CompensationDocument | UnsetType:
+    if state.compensation is None:
+        return UNSET
+    left = uncompensated(state)
+    ended: Literal["done", "incomplete"] = "incomplete" if left else "done"
+    return CompensationDocument(status="running" if state.live else ended, uncompensated=left)
 
 
 def with_empty_pools(document: ShowDocument, program: Program, has_workers: Callable[[str], bool]) -> ShowDocument:
@@ -268,7 +287,7 @@ def with_empty_pools(document: ShowDocument, program: Program, has_workers: Call
         step = replace(step, blocks=tuple(with_reason(each, block=True) for each in step.blocks))
         if step.status not in ("scheduled", "running") or step.why is not None:
             return step
-        pool = program.pipeline(step.step, block=block).pool
+        pool = program.pipeline(step.step, block=block or step.compensates is not None).pool
         if pool not in known:
             known[pool] = has_workers(pool)
         why = None if known[pool] else f'waits for a worker: the pool "{pool}" has none'
@@ -343,6 +362,7 @@ def _run(record: RunRecord, until: datetime | None) -> StepDocument:
         why=record.waits_for and f"waits {record.waits_for}",
         child=record.child,
         retry_of=record.retry_of,
+        compensates=record.compensates,
         blocks=tuple(_run(block, until) for block in record.blocks.values()),
         blocks_left_out=max(0, sum(record.blocks_ended.values()) - _ended(record)),
     )

@@ -144,6 +144,7 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     mode: Literal["exclusive", "inclusive"] = "exclusive"
     arcs: tuple[ExplainedArc, ...] = ()
     ends: bool = False  # a step without arcs
+    compensate: ExplainedPart | None = None  # what undoes a completed run of the step
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -201,6 +202,7 @@ class _Explainer:
             mode=each.source.mode,
             ends=not each.arcs,
             arcs=tuple(self._arc(arc, each, dead=id(arc) not in live) for arc in each.arcs),
+            compensate=None if each.source.compensate is None else self.part(each.source.compensate),
         )
 
     def part(self, owner: Pipeline) -> ExplainedPart:
@@ -365,6 +367,10 @@ def _branches(part: ExplainedPart) -> Iterator[TreeBranch]:
         yield _arc(arc)
     if part.ends:
         yield TreeBranch((Styled("the token ends here", "faint"),))
+    if part.compensate is not None:
+        words = "undone by these tasks, if the execution fails later or is cancelled with --compensate"
+        line = (Styled("compensate", "strong"), Styled(f"  {part.compensate.desc or words}", "faint"))
+        yield TreeBranch(line, tuple(_branches(part.compensate)))
 
 
 def _fact(label: str, words: str) -> TreeBranch:

@@ -51,6 +51,7 @@ class RunRecord(Struct, kw_only=True):
     parent: str | None = None  # of a block: the run that called it
     called_in: int | None = None  # of a block: the iteration of that run
     retry_of: str | None = None
+    compensates: str | None = None  # of a compensation: the run that it undoes (D116)
     scheduled_at: datetime
     started_at: datetime | None = None  # None: no worker has started it
     ended_at: datetime | None = None
@@ -122,7 +123,7 @@ class Runs:
                 self._ended(run, "cancelled" if given_up else "error", at).error = error
             case facts.NextEvaluated():
                 self._routed(fact)
-            case facts.Finished():
+            case facts.Finished() | facts.Compensating():
                 self._finished(at)
         self._look_for_failure(fact, failure)
 
@@ -134,7 +135,7 @@ class Runs:
                 self.failed_at = (state.failed_step, run) if state.failure is not None else None
             case facts.StepFailed(run=None) if before is None and state.failed_step is not None:
                 self.failed_at = (state.failed_step, None)
-            case facts.Finished(error=error) if error != before:
+            case facts.Finished(error=error) | facts.Compensating(error=error) if error != before:
                 self.failed_at = None  # The failure concerns the whole execution: a limit or a cancel.
             case facts.Retried(runs=runs):
                 left = [(run.step, run.id) for run in state.failed.values() if run.id not in runs]
@@ -164,8 +165,9 @@ class Runs:
     def _scheduled(self, fact: facts.StepScheduled, at: datetime) -> None:
         parent, index = frame_parts(fact.parent) if fact.parent is not None else (None, None)
         record = RunRecord(
-            id=fact.run, step=fact.step, parent=parent, called_in=index, retry_of=fact.retry_of, scheduled_at=at
-        )
+            id=fact.run, step=fact.step, parent=parent, called_in=index, retry_of=fact.retry_of,
+            compensates=fact.compensates, scheduled_at=at,
+        )  # fmt: skip
         self._live[fact.run] = record
         (self.steps if parent is None else self._live[parent].blocks)[fact.run] = record
         self._count(record)

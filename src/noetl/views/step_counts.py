@@ -155,7 +155,7 @@ class Counts:
                     self._at(step).failed += 1
             case facts.NextEvaluated():
                 return self._routed(fact)
-            case facts.Finished():
+            case facts.Finished() | facts.Compensating():
                 return self._finished()
         return []
 

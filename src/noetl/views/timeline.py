@@ -166,7 +166,7 @@ class Timeline:
 
     def feed(self, event: Event) -> None:
         state, fact = self.state, event.fact
-        ctx, live = state.ctx, [*state.runs] if isinstance(fact, facts.Finished) else []
+        ctx, live = state.ctx, [*state.runs] if isinstance(fact, facts.Finished | facts.Compensating) else []
         self.counts.before(state, fact)
         self.runs.feed(event)
         self.counts.after(state, fact, event.seq)
@@ -345,6 +345,8 @@ def _mark(fact: Fact) -> str | None:
             return reason or (f"by {by}" if by else "")
         case facts.FrameParked(until=facts.ForSignal() | facts.ForChild() as until):
             return f"waits {waits_for(until)}"
+        case facts.Compensating(error=error):
+            return error.message
         case facts.Finished(status=status):
             return status
     return None
@@ -501,8 +503,9 @@ def _words(fact: Fact) -> str:
         case facts.StepWaiting(join=join, reads=reads):
             paths = ", ".join(".".join(("ctx", *read)) for read in reads)
             return "has arrived at a join" if join else f"is not admitted; it reads {paths}"
-        case facts.StepScheduled(input=given, retry_of=retry_of):
-            again = f"retries {retry_of}; " if retry_of else ""
+        case facts.StepScheduled(input=given, retry_of=retry_of, compensates=undone):
+            again = f"undoes {undone}; " if undone else ""
+            again += f"retries {retry_of}; " if retry_of else ""
             return f"{again}{_input(given)}".rstrip("; ")
         case facts.TaskDone():
             return _task(fact)
@@ -512,8 +515,11 @@ def _words(fact: Fact) -> str:
             return f"{count:,} iterations, {width:,} at a time" if parallel else f"{count:,} iterations"
         case facts.NextEvaluated():
             return _routed(fact)
-        case facts.Cancelled(reason=reason, by=by):
-            return ", ".join(filter(None, (reason, f"by {by}" if by else "")))
+        case facts.Cancelled(reason=reason, by=by, compensate=compensate):
+            words = (reason, f"by {by}" if by else "", "with compensation" if compensate else "")
+            return ", ".join(filter(None, words))
+        case facts.Compensating(runs=runs, error=error):
+            return f"undoes {', '.join(runs)}, after {error.kind}: {error.message}"
         case facts.Paused(by=by) | facts.Resumed(by=by) | facts.Retried(by=by):
             return f"by {by}" if by else ""
         case facts.Finished(status=status, error=error):

@@ -232,6 +232,8 @@ class RunWhy(Struct, kw_only=True):
     error: Failure | None = None
     arcs: tuple[ArcCheck, ...] = ()  # evaluated when it had ended
     routing_error: Failure | None = None
+    compensates: str | None = None  # the run that it undoes
+    undone_by: str | None = None  # its newest compensation
 
 
 class TokenWhy(Struct, frozen=True, kw_only=True):
@@ -300,7 +302,9 @@ class _Reader:
                 self.sources[token.id] = WhySource(token=token.id)
             case facts.StepWaiting(token=id) if id in self.sources and not fact.join:
                 self.waited.add(id)
-            case facts.StepScheduled() if fact.step == self.step and (fact.parent is None) == self.is_step:
+            case facts.StepScheduled(compensates=str(undone)) if undone in self.runs:
+                self.runs[undone].undone_by = fact.run
+            case facts.StepScheduled() if fact.step == self.step and _is_of_step(fact) == self.is_step:
                 self._scheduled(fact)
             case facts.NextEvaluated(run=id):
                 step = self.state.runs[id].step
@@ -343,6 +347,7 @@ class _Reader:
             sources=tuple(self.sources.pop(each) for each in fact.tokens),
             called_by=fact.parent,
             retry_of=fact.retry_of,
+            compensates=fact.compensates,
             waited=not self.waited.isdisjoint(fact.tokens),
             admission=admission_checks(self.program, self.state, tokens, fact.input) if tokens else (),
             input=tuple(SeenValue(path=key, value=value_text(value)) for key, value in fact.input.items()),
@@ -397,6 +402,8 @@ class _Reader:
         )
 
     def _unreached(self) -> str:
+        if self.step.endswith(f"/{model.COMPENSATE}"):
+            return "the execution has undone nothing of this step"
         if not self.is_step:
             return "no task has called it"
         if self.step == self.program.playbook.entry:
@@ -450,6 +457,11 @@ class _Reader:
         if any(token.step == step for token in self.state.tokens.values()):
             return f'"{step}" did not run: a token waits there'
         return f'"{step}" did not run'
+
+
+def _is_of_step(fact: facts.StepScheduled) -> bool:
+    """Not of a block, and not a compensation."""
+    return fact.parent is None and fact.compensates is None
 
 
 def _verdict(arc: ArcCheck, target: str | None, *, broken: bool) -> str:

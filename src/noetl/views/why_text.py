@@ -40,6 +40,8 @@ def _run(run: RunWhy) -> Iterator[str]:
         yield from _source(source)
     if run.called_by is not None:
         yield f"called by {run.called_by}"
+    if run.compensates is not None:
+        yield f"undoes {run.compensates}, because the execution has failed or was cancelled"
     if run.retry_of is not None:
         yield f"retries {run.retry_of}"
     if run.waited:
@@ -66,6 +68,8 @@ def _end(run: RunWhy) -> Iterator[str]:
     for arc in run.arcs:
         yield _arc(arc)
         yield from _indented(_seen(arc.seen if arc.held is not None else ()))
+    if run.undone_by is not None:
+        yield f"undone by {run.undone_by}"
 
 
 def _because(error: Failure | None) -> str:

@@ -520,3 +520,65 @@ def test_a_step_set_reads_event_d102() -> None:
         )
         == []
     )
+
+
+COMPENSATED = """\
+workflow:
+- step: start
+  input: {who: you}
+  tool: {kind: http, url: x, set: {step.seen: "{{ output.data }}"}}
+  %s
+  compensate:
+    tool: {kind: noop, input: {x: "{{ %s }}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reads", "found"),
+    [
+        ("output.data.id", []),
+        ("output.http.status", []),
+        ("input.who", []),
+        ("step.seen", []),
+        ("ctx.nothing", ["unset-ctx"]),
+        ("input.whom", ["unbound-input"]),
+        ("step.unseen", ["unset-step"]),
+        ("output.pg.code", ["unknown-field"]),
+        ("iter.n", ["not-in-scope"]),
+        ("event.error", ["not-in-scope"]),
+        ("start_task.data", ["unknown-name"]),
+    ],
+)
+def test_a_compensation_reads_what_its_run_has_received_and_returned_d116(reads: str, found: list[str]) -> None:
+    assert codes(COMPENSATED % ("", reads)) == found
+    looped = COMPENSATED % ("loop: {in: [1, 2], iterator: n}", reads)
+    assert codes(looped) == found, "also of a loop: there is one compensation for the run"
+
+
+def test_the_pipeline_of_a_compensation_is_checked_like_any_other_d116() -> None:
+    step = "workflow:\n- step: start\n  tool: {kind: noop}\n  compensate:\n    tool:\n    - %s\n"
+    jump = "{name: a, kind: noop, spec: {policy: {rules: [{else: {then: {do: jump, to: %s}}}]}}}"
+    assert codes(step % (jump % "b")) == ["unknown-task"]
+    assert codes(step % (jump % "a")) == ["endless-jump"]
+    assert codes(step % "{kind: http, url: x, auth: nobody}") == ["unknown-credential"]
+    assert codes(step % "{kind: workbook, block: undo}") == ["unknown-block"]
+    assert codes(step % "{kind: teleport}") == ["unknown-kind"]
+
+
+def test_a_block_has_another_name_than_the_compensations_of_steps_d116() -> None:
+    body = "workflow:\n- step: start\n  tool: {kind: workbook, block: compensate}\n%sworkbook: {compensate: {tool: {kind: noop}}}\n"
+    assert codes(body % "") == []
+    assert codes(body % "  compensate: {tool: {kind: noop}}\n") == ["bad-name"]
+
+
+def test_a_compensation_without_anything_to_undo_is_a_warning_d116() -> None:
+    body = "workflow:\n- step: start\n  compensate: {tool: {kind: noop}}\n  next: {arcs: [{step: end}]}\n"
+    assert codes(body) == ["no-effect"]
+
+
+def test_a_document_has_no_versions_d103() -> None:
+    call = "workload: {plan: {}}\nworkflow:\n- step: start\n  tool: {kind: playbook, %s}\n"
+    assert codes(call % "document: '{{ workload.plan }}'") == []
+    assert codes(call % "document: '{{ workload.plan }}', version: 2") == ["misplaced-key"]
+    assert codes(call % "document: '{{ workload.plan }}', path: x") == ["misplaced-key"]
+    assert codes(call % "input: {n: 1}") == ["missing-key"]

@@ -84,3 +84,26 @@ def test_a_rule_that_states_its_error_is_written_back_d105() -> None:
     assert document(playbook)["workflow"][0]["tool"][0]["spec"]["policy"]["rules"] == [
         {"else": {"then": {"do": "fail", "message": "no {{ ctx.a }}", "details": {"a": "{{ ctx.a }}"}}}}
     ]
+
+
+def test_a_compensation_is_written_with_the_settings_of_its_step_d116() -> None:
+    playbook = reading("""\
+        workflow:
+        - step: start
+          spec: {timeout: 5, pool: gpu}
+          tool: {kind: http, url: x}
+          compensate:
+            desc: Gives it back
+            tool: {kind: http, url: y, method: DELETE}
+            spec: {timeout: 9, policy: {lifecycle: {timeout_s: 60}}}
+        """).playbook
+    assert playbook is not None
+    (step,) = document(playbook)["workflow"]
+    assert step["compensate"] == {
+        "desc": "Gives it back",
+        "spec": {"policy": {"lifecycle": {"timeout_s": 60}}, "timeout": 9, "pool": "gpu"},
+        "tool": [{"name": "compensate_task", "kind": "http", "input": {"url": "y", "method": "DELETE"}}],
+    }
+    again = read(write(playbook), kinds()).playbook
+    assert again is not None
+    assert document(again) == document(playbook)

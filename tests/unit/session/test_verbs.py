@@ -28,6 +28,23 @@ LARGE = HEAD + (
     "  tool: {kind: python, code: \"def main(): return 'x' * 100_000\"}\n"
 )
 WAITS = HEAD + "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
+BOOKS = (
+    HEAD
+    + """\
+workload: {file: ""}
+workflow:
+- step: start
+  tool: {kind: noop, input: {id: 7}}
+  compensate:
+    tool:
+      kind: python
+      input: {file: "{{ workload.file }}", id: "{{ output.data.id }}"}
+      code: "def main(file, id):\\n    open(file, 'w').write(str(id))\\n"
+  next: {arcs: [{step: waits}]}
+- step: waits
+  tool: {kind: wait, signal: go}
+"""
+)
 FLAKY = HEAD + (
     "workload: {flag: ''}\nworkflow:\n- step: start\n  tool: {kind: shell, argv: [test, -e, \"{{ workload.flag }}\"]}\n"
 )
@@ -125,6 +142,21 @@ def test_an_execution_is_signalled_paused_resumed_and_cancelled(target: str) -> 
         await parked(other)
         await other.cancel("not needed")
         assert (await other.result(timeout_s=60)).status == "cancelled"
+
+    on(target, work)
+
+
+def test_a_cancelled_execution_undoes_its_completed_steps_if_asked_to_d116(target: str, tmp_path: Path) -> None:
+    async def work(session: Session) -> None:
+        for compensate in (False, True):
+            note = tmp_path / f"undone-{compensate}"
+            execution = await session.start(source(BOOKS), workload={"file": str(note)})
+            await parked(execution)
+            await execution.cancel("not needed", compensate=compensate)
+            assert (await execution.result(timeout_s=60)).status == "cancelled"
+            assert (note.read_text() if note.exists() else "") == ("7" if compensate else "")
+            with pytest.raises(Rejected, match="execution-over"):
+                await execution.cancel(compensate=True)
 
     on(target, work)
 

@@ -59,6 +59,19 @@ workflow:
 - step: start
   tool: {kind: http, url: x, spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: retry}}]}}}
 """
+COMPENSATE = """
+workflow:
+- step: start
+  tool: {kind: http, url: x}
+  compensate: {tool: {kind: http, url: undo}}
+  next: {arcs: [{step: second}]}
+- step: second
+  tool: {kind: http, url: x}
+  compensate: {tool: {kind: http, url: undo}}
+  next: {arcs: [{step: last}]}
+- step: last
+  tool: {kind: http, url: x}
+"""
 
 Log = list[Fact]
 
@@ -76,6 +89,10 @@ FAILED = made(CHAIN, "report start#1 error http")
 PAUSED = made(CHAIN, "pause")
 CANCELLED = made(CHAIN, "cancel", "close")
 TWO_TOKENS = made(SPOILED, "retry")
+UNDONE = made(
+    COMPENSATE, "report start#1 ok", "report second#1 ok", "report last#1 error http",
+    "report second#1/compensate#1 error http", "report start#1/compensate#1 ok", "retry",
+)  # fmt: skip
 
 
 def without(log: Log, *seqs: int) -> Log:
@@ -338,6 +355,34 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
                 "but the log has {'count': 3, 'succeeded': 3, 'failed': 0}",
             )
         ],
+    ),
+    "a run that has no compensation": (
+        instead(UNDONE[:19], 19, runs=("last#1", "second#1")),
+        [(19, "compensation", "last#1 is to be undone, but has no compensation")],
+    ),
+    "compensations in the wrong order": (
+        instead(UNDONE[:20], 20, compensates="start#1"),
+        [(20, "compensation", "second#1/compensate#1 undoes start#1, which is not the next one")],
+    ),
+    "two compensations at once": (
+        [*UNDONE[:20], UNDONE[23]],
+        [(21, "compensation", "start#1/compensate#1 is scheduled while second#1/compensate#1 runs")],
+    ),
+    "compensations that begin twice": (
+        again(UNDONE[:19], 19),
+        [(20, "compensation", "execution.compensating for the second time")],
+    ),
+    "a compensation that is forgotten at the end": (
+        instead(UNDONE[:29], 28, uncompensated=()),
+        [(28, "compensation", "not compensated: second#1, but the end lists none")],
+    ),
+    "a compensation that is retried without being asked": (
+        instead(UNDONE[:31], 30, compensations=()),
+        [(31, "retry", "second#1/compensate#2 retries second#1/compensate#1, but no command requested it")],
+    ),
+    "a retry of a compensation that has not failed": (
+        instead(UNDONE[:30], 30, compensations=("start#1/compensate#1",)),
+        [(30, "retry", "start#1/compensate#1 is to be retried, but is not a failed compensation")],
     ),
     "a loop that is done too early": (
         [*LOOPED[:10], replace(LOOPED[12], output=Output(meta={"count": 3, "succeeded": 2, "failed": 0}))],

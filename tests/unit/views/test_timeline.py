@@ -71,7 +71,7 @@ def expected(state: State) -> dict[str, Counter[str]]:
         if token.id in state.waiting or token.id in joined:
             add(token.step, "waiting")
     for run in state.runs.values():
-        if not run.block and run.output is None and state.live:
+        if (not run.block or run.compensates) and run.output is None and state.live:
             add(run.step, "out")
     return found
 

@@ -480,6 +480,9 @@ export interface paths {
         /**
          * Cancel an execution
          * @description Running calls have 10 s to stop. Child executions are cancelled, too.
+         *
+         *     With `compensate`, completed steps that have a `compensate` are then undone, the last one first, before the
+         *     execution ends.
          */
         post: operations["cancel"];
         delete?: never;
@@ -878,12 +881,16 @@ export interface components {
         CancelRequest: {
             /** @default  */
             reason?: string;
+            /** @default false */
+            compensate?: boolean;
         };
         /** Cancelled */
         Cancelled: {
             /** @default  */
             reason?: string;
             by?: string | null;
+            /** @default false */
+            compensate?: boolean;
             /** @constant */
             fact: "execution.cancelled";
         };
@@ -897,6 +904,21 @@ export interface components {
             execution_id: string;
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+        };
+        /** Compensating */
+        Compensating: {
+            /** @enum {string} */
+            status: "error" | "cancelled";
+            error: components["schemas"]["Failure"];
+            runs: string[];
+            /** @constant */
+            fact: "execution.compensating";
+        };
+        /** CompensationDocument */
+        CompensationDocument: {
+            /** @enum {string} */
+            status: "running" | "done" | "incomplete";
+            uncompensated: string[];
         };
         /** CredentialItem */
         CredentialItem: {
@@ -1085,6 +1107,7 @@ export interface components {
             arcs?: components["schemas"]["ExplainedArc"][];
             /** @default false */
             ends?: boolean;
+            compensate?: components["schemas"]["ExplainedPart"] | null;
         };
         /** ExplainedTask */
         ExplainedTask: {
@@ -1180,6 +1203,8 @@ export interface components {
             error?: components["schemas"]["Failure"] | null;
             /** @default [] */
             waiting?: string[];
+            /** @default [] */
+            uncompensated?: string[];
             /** @constant */
             fact: "workflow.finished";
         };
@@ -1347,7 +1372,7 @@ export interface components {
         LogEntry: {
             first_seq: number;
             at: string;
-            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
+            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** LogPage */
         LogPage: {
@@ -1568,6 +1593,10 @@ export interface components {
             /** @default [] */
             tokens?: string[];
             by?: string | null;
+            /** @default [] */
+            compensations?: string[];
+            /** @default false */
+            from_start?: boolean;
             /** @constant */
             fact: "execution.retried";
         };
@@ -1640,6 +1669,8 @@ export interface components {
             /** @default [] */
             arcs?: components["schemas"]["ArcCheck"][];
             routing_error?: components["schemas"]["Failure"] | null;
+            compensates?: string | null;
+            undone_by?: string | null;
         };
         /** SeenValue */
         SeenValue: {
@@ -1655,6 +1686,7 @@ export interface components {
             error: components["schemas"]["ErrorDocument"] | null;
             duration_s: number | null;
             steps: components["schemas"]["StepDocument"][];
+            compensation?: components["schemas"]["CompensationDocument"];
         };
         /** SignalRequest */
         SignalRequest: {
@@ -1727,6 +1759,7 @@ export interface components {
             why?: string | null;
             child?: string | null;
             retry_of?: string | null;
+            compensates?: string | null;
             /** @default [] */
             blocks?: components["schemas"]["StepDocument"][];
             /** @default 0 */
@@ -1778,6 +1811,9 @@ export interface components {
             retry_of?: string | null;
             /** @default false */
             from_start?: boolean;
+            /** @default false */
+            compensable?: boolean;
+            compensates?: string | null;
             /** @constant */
             fact: "step.scheduled";
         };

@@ -106,24 +106,31 @@ def cancel(
     id: Id,
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.")] = "",
+    compensate: Annotated[
+        bool, typer.Option("--compensate", help="Then undo its completed steps, as their `compensate` says.")
+    ] = False,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
 ) -> None:
     """End an execution and its children: nothing new starts, running calls have 10 seconds.
 
-    JSON is `{execution_id, status}`; the status is `cancelling` while calls still run.
+    JSON is `{execution_id, status}`; the status is `cancelling` while calls still run, and `running` while
+    completed steps are undone.
 
     \b
     Examples:
       noetl cancel last
-      noetl cancel 0199b3c2 --reason "wrong account"
+      noetl cancel 0199b3c2 --reason "wrong account" --compensate
     """
 
     from noetl.engine.state import LIVE
 
     async def work(reporter: Reporter, execution: Execution) -> int:
-        status = await execution.session.cancel(execution.id, reason)
+        status = await execution.session.cancel(execution.id, reason, compensate=compensate)
+        if status == "running" and compensate:
+            see = f"noetl show {short(execution.id)}{execution.session.hint}"
+            return reporter.execution(status, f"it is cancelled, and its completed steps are being undone: {see}")
         if status in LIVE:
             return reporter.execution("cancelling", "it is being cancelled: running calls have 10 s")
         return reporter.execution(status, status)

@@ -165,6 +165,7 @@ class Progress:
             facts.TaskDone: self._task_done, facts.FrameParked: self._parked, facts.FrameResumed: self._resumed,
             facts.StepDone: self._done, facts.LoopDone: self._done, facts.StepFailed: self._step_failed,
             facts.NextEvaluated: self._routed, facts.Paused: self._paused, facts.Cancelled: self._cancelled,
+            facts.Compensating: self._compensating,
             facts.Finished: self._finished,
         }  # fmt: skip
 
@@ -376,11 +377,17 @@ class Progress:
             why = f" ({one_line(fact.reason)})" if fact.reason else ""
             self._add_line(Styled(f"cancelling{why}: running calls have 10 s", "warning"))
 
+    def _compensating(self, id: str, fact: facts.Compensating, at: datetime) -> None:
+        self._finished(id, fact, at)  # What still ran is stopped.
+        if id == self.root:
+            self._stop_routing()
+            self._add_line(Styled("↩ ", "warning"), Styled(f"undoes {', '.join(map(one_line, fact.runs))}", "warning"))
+
     def _stop_routing(self) -> None:
         self._flush_done()
         self._routes = False
 
-    def _finished(self, id: str, _fact: facts.Finished, _at: datetime) -> None:
+    def _finished(self, id: str, _fact: facts.Finished | facts.Compensating, _at: datetime) -> None:
         if id == self.root:
             self._flush_done()
         for key in [key for key in self.rows if key[0] == id]:

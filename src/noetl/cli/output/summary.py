@@ -7,6 +7,8 @@ from collections.abc import Iterator, Sequence
 from shlex import quote
 from typing import Final
 
+from msgspec import UnsetType
+
 from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import duration, short, with_hint
 from noetl.escape import head, one_line, visible, width
@@ -42,8 +44,24 @@ def summary(document: ShowDocument, columns: int, hint: str = "") -> Iterator[li
         yield from _error(document.error, columns, hint)
     elif document.output is not None:
         yield from _output(document.output, f"noetl output {name}", columns)
+    yield from compensation_lines(document, name)
     if (advice := _advice(document, name, hint)) is not None:
         yield [Styled(advice, "faint")]
+
+
+def compensation_lines(document: ShowDocument, name: str) -> Iterator[list[Styled]]:
+    """Whether completed steps are undone, and what to do about those that are not. `name`: of the execution."""
+    compensation = document.compensation
+    if isinstance(compensation, UnsetType):
+        return
+    left = ", ".join(map(one_line, compensation.uncompensated))
+    match compensation.status:
+        case "running":
+            yield [Styled(f"its completed steps are being undone; still to do: {left}", "warning")]
+        case "done":
+            yield [Styled("its completed steps were undone: run it again when the cause is gone", "faint")]
+        case "incomplete":
+            yield [Styled(f"not undone: {left}  ", "error"), Styled(f"noetl retry {name} tries again", "faint")]
 
 
 _HEADING = [Styled(word, "faint") for word in ("step", "status", "time", "iterations", "calls")]
@@ -131,7 +149,8 @@ def _advice(document: ShowDocument, name: str, hint: str) -> str | None:
             why = f"more: noetl show {name}"
             if step is not None:
                 why = f"why it failed: noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint}"
-            return f"{why}; retry what failed: noetl retry {name}"
+            undone = not isinstance(document.compensation, UnsetType)
+            return why if undone else f"{why}; retry what failed: noetl retry {name}"
         case "paused":
             return f"continue with: noetl resume {name}"
         case "running":

@@ -8,7 +8,14 @@ from shlex import quote
 
 from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import STYLES, ago, duration, short, with_hint
-from noetl.cli.output.summary import NEVER_BEGAN, causes, did_not_begin, printed_lines, suggested_fix
+from noetl.cli.output.summary import (
+    NEVER_BEGAN,
+    causes,
+    compensation_lines,
+    did_not_begin,
+    printed_lines,
+    suggested_fix,
+)
 from noetl.errors import NotFound
 from noetl.escape import one_line, shorten, width
 from noetl.net.describe import count
@@ -86,6 +93,7 @@ def _ending(info: ExecutionInfo, document: ShowDocument, hint: str) -> Iterator[
         yield from _error(document.error, hint)
         if did_not_begin(document):
             yield [Styled(NEVER_BEGAN, "faint")]
+    yield from compensation_lines(document, name)
     if document.output is not None and document.output.status == "ok":
         yield from _output(document.output, f"noetl output {name}")
     if info.standing == "interrupted":
@@ -131,6 +139,8 @@ def _figures(step: StepDocument, execution: ExecutionInfo) -> Iterator[Styled]:
         yield _loop(step.iterations)
     if step.retries:
         yield Styled(f"{step.retries:,} {'retry' if step.retries == 1 else 'retries'}", "warning")
+    if step.compensates is not None:
+        yield Styled(f"undoes {step.compensates}", "faint")
     if step.retry_of is not None:
         yield Styled(f"retries {step.retry_of}", "faint")
     if step.handled:

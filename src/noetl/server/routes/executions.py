@@ -228,9 +228,14 @@ def _command(name: str, summary: str, *errors: int, **options: Any) -> HTTPRoute
 async def cancel(
     services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[CancelRequest | None] = None
 ) -> CommandResponse:
-    """Running calls have 10 s to stop. Child executions are cancelled, too."""
-    reason = data.reason if data is not None else ""
-    return await _send(services, execution_id, Cancel(reason=reason, by=caller.name))
+    """Running calls have 10 s to stop. Child executions are cancelled, too.
+
+    With `compensate`, completed steps that have a `compensate` are then undone, the last one first, before the
+    execution ends.
+    """
+    asked = data or CancelRequest()
+    command = Cancel(reason=asked.reason, by=caller.name, compensate=asked.compensate)
+    return await _send(services, execution_id, command)
 
 
 @_command("pause", "Pause an execution: start no further steps", operation_class=OptionalBody)

@@ -26,7 +26,10 @@ from noetl.views.replay import differences
 from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
 
-_COMMANDS: tuple[tuple[Command, ...], ...] = ((Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()))
+_COMMANDS: tuple[tuple[Command, ...], ...] = (
+    (Pause(), Resume()), (Cancel(),), (Cancel(), Retry(), Retry()),
+    (Cancel(compensate=True),), (Cancel(compensate=True), Cancel(), Retry()),
+)  # fmt: skip
 PARTITIONS = 4
 TTL_S = 5.0  # of a partition, and of a granted frame
 FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # the phase with faults lasts for one of these
