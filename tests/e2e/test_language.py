@@ -168,3 +168,17 @@ def test_keys_that_select_nothing_are_said_and_the_playbook_runs_d100_d101(works
     assert done.returncode == 0
     assert "executor.profile is distributed, but this execution is embedded; --server runs it on workers" in done.stderr
     assert "spec.pool has no effect here: an embedded execution has a single pool" in done.stderr
+
+
+def test_a_guard_that_is_text_around_a_template_is_refused_with_the_fix_d118(workspace: Workspace) -> None:
+    text = """\
+workload: {action: create}
+workflow:
+- step: start
+  tool: {kind: noop}
+  next: {arcs: [{step: end, when: "{{ workload.action }} == destroy"}]}
+"""
+    code, document = workspace.json("run", workspace.write(HEAD + text))
+    (problem,) = document["problems"]
+    assert (code, problem["code"], problem["line"], problem["column"]) == (2, "not-a-guard", 8, 35)
+    assert problem["fix"] == "\"{{ workload.action == 'destroy' }}\""

@@ -42,6 +42,7 @@ from noetl.playbook.source import Path
 from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
 from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import BadTemplate, Read, Template, TemplateError, Value, build_value, compile_template
+from noetl.template.guards import as_one_expression, is_text_around
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
 
@@ -332,6 +333,10 @@ class _Compiler:
         template = self._template(when, place, path, owner, task)
         if template is None:
             return False
+        if is_text_around(template):
+            fix = as_one_expression(when)
+            message = f'"when" is text around a template, which is always true{f"; write {fix}" if fix else ""}'
+            self.report.add("not-a-guard", path, message, fix=fix and f'"{fix}"')
         return self._constant_guard(template, path) if template.constant else template
 
     def _constant_guard(self, template: Template, path: Path) -> Condition:

@@ -109,7 +109,7 @@ CODES: dict[str, ProblemCode] = {
     "unknown-test": ProblemCode("L4", "error", "There is no test (`is …`) with this name.", "Correct the spelling. docs/reference/filters.md lists all tests."),
     "bad-arguments": ProblemCode("L4", "error", "The arguments do not match the signature of the filter, test or function.", "Write the arguments as in the signature that the message shows."),
     "not-allowed": ProblemCode("L4", "error", "The template uses something that the language does not allow. A template is an expression without side effects: it can call only the listed functions and methods, and statements are allowed only in the texts that a tool receives, not in `when`, `set` and `in`.", "Use a filter, or compute the value in a `python` task."),
-    "not-a-guard": ProblemCode("L4", "error", "`when` is neither a template nor a boolean.", "Write `\"{{ … }}\"`."),
+    "not-a-guard": ProblemCode("L4", "error", "`when` is neither one template nor a boolean. Text around a template gives text, and text that is not empty is true: `{{ a }} == b` would always be true.", "Write one expression: `\"{{ a == 'b' }}\"`."),
     "never-equal": ProblemCode("L4", "warning", "The comparison is never true: `output.status` is `ok` or `error`, and a step with a loop ends with the event `loop.done`, never with `step.done`.", "Compare with one of the values that the message names."),
     "constant-guard": ProblemCode("L4", "warning", "The guard reads no value, so its result is always the same.", "Remove the guard, or let it read a value."),
     "sql-in-quotes": ProblemCode("L4", "error", "A `{{ }}` is inside quotes or a comment of SQL. Every `{{ }}` in SQL is bound as a parameter, which is not possible there. The only exception is `'{{ x }}'`, where the quotes contain nothing else: the quotes are removed.", "Remove the quotes, and concatenate text inside the braces: `{{ '%' ~ name ~ '%' }}`. Write the name of a table or column as `{{ name | sql_ident }}`."),
@@ -143,7 +143,7 @@ CODES: dict[str, ProblemCode] = {
 }  # fmt: skip
 
 # Errors that 0.1 did not report. A playbook that it accepted, in the catalog or in a log, still runs.
-LATER_ERRORS = frozenset({"unknown-field", "bad-code", "missing-argument", "endless-jump"})
+LATER_ERRORS = frozenset({"unknown-field", "bad-code", "missing-argument", "endless-jump", "not-a-guard"})
 
 
 def problem(

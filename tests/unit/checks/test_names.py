@@ -376,6 +376,26 @@ def test_guards_are_templates_or_booleans_d15() -> None:
     assert codes(arc % "'{{ 1 == 2 }}'") == ["constant-guard"]
 
 
+def test_a_guard_that_is_text_around_a_template_is_an_error_with_the_fix_d118() -> None:
+    places = {
+        "arc": ("workflow:\n- step: start\n  next: {arcs: [{step: end, when: '%s'}]}\n", 6, 35),
+        "rule": (task("kind: noop\nspec: {policy: {rules: [{when: '%s', then: {do: fail}}, {else: {then: {do: continue}}}]}}"), 8, 38),
+        "admission": (PLACES["admission"], 6, 42),
+    }  # fmt: skip
+    for body, line, column in places.values():
+        (found,) = problems("workload: {a: 1}\n" + body % "{{ workload.a }} == b")
+        assert (found.code, found.severity, found.at.line, found.at.column) == (
+            "not-a-guard",
+            "error",
+            line + 1,
+            column,
+        )
+        assert found.fix == "\"{{ workload.a == 'b' }}\""
+        assert (
+            found.message == "\"when\" is text around a template, which is always true; write {{ workload.a == 'b' }}"
+        )
+
+
 def test_template_faults_have_positions_d13() -> None:
     found = problems(noop("{{ execution_id | lowr }} {{ execution_id | truncate('x', 2, 3, 4, 5, 6) }}"))
     assert problem_places(found) == [("unknown-filter", 8, 40), ("bad-arguments", 8, 66)]
