@@ -182,3 +182,69 @@ workflow:
     (problem,) = document["problems"]
     assert (code, problem["code"], problem["line"], problem["column"]) == (2, "not-a-guard", 8, 35)
     assert problem["fix"] == "\"{{ workload.action == 'destroy' }}\""
+
+
+V10 = (
+    HEAD
+    + """\
+workflow:
+- step: start
+  next: {spec: {mode: exclusive}, arcs: [{step: fetch, args: {city: Oslo, page: 7}}]}
+- step: fetch
+  tool: {kind: noop, args: {page: "{{ args.page }}"}}
+  next: {spec: {mode: exclusive}, arcs: [{step: store, args: {page: 8}}]}
+- step: store
+  tool:
+  - name: seen
+    kind: noop
+    args: {city: "{{ args.city | default('none') }}", page: "{{ args.page }}", mode: "{{ args.mode | default('all') }}"}
+    spec: {policy: {rules: [{else: {then: {do: continue, set_ctx: {seen: "{{ (ctx.seen | default([])) + [outcome.result] }}"}}}}]}}
+  next:
+    spec: {mode: exclusive}
+    arcs:
+    - {step: store, when: "{{ ctx.seen | length == 1 }}", args: {mode: new}}
+    - {step: store, when: "{{ ctx.seen | length == 2 }}"}
+    - {step: last}
+- step: last
+  tool: {kind: noop, args: {seen: "{{ ctx.seen }}"}}
+"""
+)
+V2 = (
+    HEAD
+    + """\
+workflow:
+- step: start
+  next: [{step: store, args: {mode: new}}]
+- step: store
+  tool:
+  - seen:
+      kind: noop
+      args: {mode: "{{ args.mode | default('all') }}", sent: "{{ args.mode is defined }}"}
+      eval: [{else: {do: continue, set_ctx: {seen: "{{ (ctx.seen | default([])) + [outcome.result] }}"}}}]
+  next:
+  - {step: store, when: "{{ ctx.seen | length == 1 }}"}
+  - {step: last}
+- step: last
+  tool:
+  - all: {kind: noop, args: {seen: "{{ ctx.seen }}"}}
+"""
+)
+
+
+@pytest.mark.parametrize("how", ["auto", "migrate"])
+def test_a_payload_that_was_not_sent_is_undefined_and_v10_passes_it_on_d96(how: str, workspace: Workspace) -> None:
+    """v10 merges the payload of an arc over that of the token before it; v2 does not."""
+    expected = {
+        V10: [
+            {"city": "Oslo", "page": 8, "mode": "all"},
+            {"city": "Oslo", "page": 8, "mode": "new"},
+            {"city": "Oslo", "page": 8, "mode": "new"},
+        ],
+        V2: [{"mode": "new", "sent": True}, {"mode": "all", "sent": False}],
+    }
+    for text, seen in expected.items():
+        file = workspace.write(text)
+        if how == "migrate":
+            assert workspace.call("migrate", file, "--write").returncode == 0
+        code, document = workspace.json("run", file, *(["--dialect", "auto"] if how == "auto" else []))
+        assert (code, document["output"]["data"]) == (0, {"seen": seen})

@@ -260,6 +260,7 @@ class _Compiler:
             template = self._template(
                 text, "task", (*places[key], *at[1:]), owner, task,
                 statements=key not in known.values, sql=at in known.sql, shell=key in known.shell,
+                key=isinstance(at[-1], str),
             )  # fmt: skip
             if template is not None and any(read.path[0] == "keychain" for read in template.reads):
                 secrets.add(str(key))
@@ -374,7 +375,12 @@ class _Compiler:
     ) -> Value:
         if not value:
             return _constant(value)
-        return build_value(value, lambda text, at: self._template(text, place, (*path, *at), owner, task, loop=loop))
+
+        def compile_one(text: str, at: Path) -> Template | None:
+            key = bool(at) and isinstance(at[-1], str)
+            return self._template(text, place, (*path, *at), owner, task, key=key, loop=loop)
+
+        return build_value(value, compile_one)
 
     def _template(
         self,
@@ -387,10 +393,14 @@ class _Compiler:
         statements: bool = False,
         sql: bool = False,
         shell: bool = False,
+        key: bool = False,  # it is the value of a key inside an evaluated mapping
         loop: int | None = None,
     ) -> Template | None:
         compiled = compiled_template(text, statements, sql, shell)
         if isinstance(compiled, Template):
+            if compiled.omits and not (key and compiled.typed):
+                message = "omit() leaves out a key of a mapping, so it must give the whole value of one"
+                self.report.add("not-allowed", path, message, word="omit")
             self.templates.append(TemplateUse(place, path, compiled, owner, task, loop))
             return compiled
         for fault in compiled.faults:

@@ -89,7 +89,7 @@ def _upgrade(layout: Layout, root: Map, detected: DetectedDialect, findings: Fin
         for step in parts.steps(root):
             v10.repair(step, findings)
         return
-    known = inboxes(root)
+    known = inboxes(root, merges=detected.dialect == "v10")
     rewrite_templates(root, known, findings)
     if detected.dialect == "v2":
         for step in parts.steps(root):

@@ -413,6 +413,7 @@ def _function(name: str, tree: nodes.Call, context: CompileContext) -> Expr:
         return context.unknown("not-allowed", "function", name, tree.lineno, fix)
     if name in RECORDED:
         context.calls.add(name)
+    context.omits = context.omits or name == "omit"
     bound = bind(entry, name, args, context)
     if bound is None:
         return Expr(_nothing)

@@ -24,6 +24,7 @@ from noetl.template.syntax import BadTemplate, Fault, parse, tag_sources
 from noetl.template.tests import TESTS
 from noetl.template.values import (
     JSON,
+    OMIT,
     PLAIN,
     Moment,
     ScopePath,
@@ -64,7 +65,7 @@ class Template:
     """A compiled template. Call it with a scope for its value, or use `holds` for its truth."""
 
     __slots__ = (
-        "_projected", "_run", "_slots", "calls", "compared", "constant", "parts", "reads", "sole_path",
+        "_projected", "_run", "_slots", "calls", "compared", "constant", "omits", "parts", "reads", "sole_path",
         "source", "typed",
     )  # fmt: skip
 
@@ -76,6 +77,7 @@ class Template:
         self.calls = frozenset(context.calls)  # of "now", "today", "uuid"
         self.compared = tuple(context.compared)
         self.typed = typed  # the text is exactly one {{ expression }}, so the value keeps its type (D12)
+        self.omits = context.omits  # its value may be OMIT: the key of a mapping that is left out
         self.constant = not (self.reads or self.calls)
         self.sole_path = sole_path  # the template is exactly this path; None: it is not a single path
         self.parts: tuple[ProjectedPart, ...] = ()  # of a projected template: the parts that a worker evaluates
@@ -114,7 +116,14 @@ class Template:
 
     def evaluate(self, scope: Scope, meter: Meter) -> JSON:
         """The value, charged to a meter that several templates may share."""
+        return self._checked(self._guarded(scope, meter))
+
+    def evaluate_key(self, scope: Scope, meter: Meter) -> JSON:
+        """The value of a key of a mapping; OMIT: the key is left out."""
         value = self._guarded(scope, meter)
+        return value if value is OMIT else self._checked(value)
+
+    def _checked(self, value: JSON) -> JSON:
         if type(value) in PLAIN:
             return value
         if type(value) is Undefined:
@@ -348,8 +357,13 @@ def _build(
         items = [_build(item, (*at, index), parts, compile_one, sql) for index, item in enumerate(value)]
         return _compiled_list(value, items)
     if type(value) is dict:
-        built = {key: _build(item, (*at, key), parts, compile_one, sql) for key, item in value.items()}
-        return _compiled_map(value, built)
+        built: dict[str, Run | None] = {}
+        omitted = False
+        for key, item in value.items():
+            built[key] = _build(item, (*at, key), parts, compile_one, sql)
+            if built[key] is not None and type(item) is str and is_template(item) and parts[-1].omits:
+                built[key], omitted = parts[-1].evaluate_key, True
+        return _compiled_map(value, built) if not omitted else _shorter_map(value, built)
     return None
 
 
@@ -365,3 +379,13 @@ def _compiled_map(value: dict[str, JSON], built: dict[str, Run | None]) -> Run |
         return None
     parts = [(key, item, built[key]) for key, item in value.items()]
     return lambda scope, meter: {key: item if build is None else build(scope, meter) for key, item, build in parts}
+
+
+def _shorter_map(value: dict[str, JSON], built: dict[str, Run | None]) -> Run:
+    """The map without the keys whose value is omit()."""
+
+    def run(scope: Scope, meter: Meter) -> JSON:
+        made = {key: item if (build := built[key]) is None else build(scope, meter) for key, item in value.items()}
+        return {key: item for key, item in made.items() if item is not OMIT}
+
+    return run

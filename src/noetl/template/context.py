@@ -86,6 +86,7 @@ class CompileContext:
         self.reads: dict[Read, None] = {}
         self.compared: list[Comparison] = []
         self.calls: set[str] = set()
+        self.omits = False  # it calls omit()
         self.variables: dict[str, int] = {}  # of {% for %}: name → slot
         self.slots = 0
         self.pattern_work = 0  # units of fuel spent on compiling its regular expressions

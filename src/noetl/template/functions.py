@@ -13,7 +13,7 @@ from noetl.template.filters import text as text_filters
 from noetl.template.limits import RANGE_MAX, Meter, limit_exceeded
 from noetl.template.operators import contains
 from noetl.template.registry import BuiltinTable, register, wrong
-from noetl.template.values import JSON, Moment, TemplateError
+from noetl.template.values import JSON, OMIT, Moment, TemplateError
 
 FUNCTIONS: BuiltinTable = {}
 
@@ -56,6 +56,16 @@ def now(meter: Meter) -> str:
 )
 def today(meter: Meter) -> str:
     return _moment(meter, "today()").at[:10]
+
+
+@register(
+    FUNCTIONS,
+    "omit()",
+    'Leaves out the key of a mapping whose value it is: `input: {x: "{{ ctx.x | default(omit()) }}"}`',
+    ("{{ 1|default(omit()) }}", "1"),
+)
+def omit(_: Meter) -> JSON:
+    return OMIT
 
 
 @register(

@@ -79,7 +79,7 @@ def _is_closed(tree: nodes.Node) -> bool:
         elif _is_data(each):
             data = True
         elif isinstance(each, nodes.Call) and isinstance(each.node, nodes.Name):
-            if each.node.name in RECORDED:
+            if each.node.name in RECORDED or each.node.name == "omit":
                 return False
             trees.extend(each.iter_child_nodes(exclude=("node",)))
         else:

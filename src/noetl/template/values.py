@@ -64,6 +64,9 @@ class Undefined:
     __hash__ = object.__hash__
 
 
+OMIT = Undefined("omit()")  # the value of a key that is left out of its mapping (D96)
+
+
 def undefined(missing: Undefined) -> TemplateError:
     return TemplateError(f"{missing.text} is undefined", missing.path)
 

@@ -602,3 +602,18 @@ def test_a_document_has_no_versions_d103() -> None:
     assert codes(call % "document: '{{ workload.plan }}', version: 2") == ["misplaced-key"]
     assert codes(call % "document: '{{ workload.plan }}', path: x") == ["misplaced-key"]
     assert codes(call % "input: {n: 1}") == ["missing-key"]
+
+
+@pytest.mark.parametrize(
+    ("body", "line", "column"),
+    [
+        (task("kind: noop\nset: {ctx.a: '{{ ctx.b | default(omit()) }}'}"), 8, 40),
+        (task("kind: noop\ninput: {a: ['{{ ctx.b | default(omit()) }}']}"), 8, 39),
+        (task("kind: noop\ninput: {a: 'x {{ ctx.b | default(omit()) }}'}"), 8, 40),
+        (task("kind: sqlite\npath: x\nquery: 'SELECT {{ ctx.b | default(omit()) }}'"), 9, 41),
+        ("workflow:\n- step: start\n  next: {arcs: [{step: end, when: '{{ omit() }}'}]}\n", 6, 39),
+    ],
+)
+def test_omit_is_the_whole_value_of_a_key_d96(body: str, line: int, column: int) -> None:
+    found = problems(body, "unset-ctx")
+    assert problem_places([each for each in found if each.code == "not-allowed"]) == [("not-allowed", line, column)]

@@ -77,5 +77,5 @@ def test_other_functions_do_not_exist() -> None:
     assert [(fault.code, fault.needle, fault.fix) for fault in bad.value.faults] == [
         ("not-allowed", "nwo", 'did you mean "now"?'),
         ("not-allowed", "lipsum", "its result is random, so a replay would differ"),
-        ("not-allowed", "open", "there are range, now, today, uuid"),
+        ("not-allowed", "open", "there are range, now, today, omit, uuid"),
     ]

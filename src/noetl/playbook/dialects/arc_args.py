@@ -1,12 +1,15 @@
-"""`args` of arcs: the payload of a token becomes `set` on the arc and `input` on its target (004 §10).
+"""`args` of arcs: the payload of a token becomes `set` on the arc and `input` on its target (004 §10, D96).
 
 The values are stored in `ctx.<step>_input`, which the target reads when the arc fires, so that every token
-has its own.
+has its own. A key that an arc does not send stays undefined. In v10 the payload of an arc is merged
+over that of the token before it: an arc then passes on what its step has received.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from msgspec import Struct, field
 
@@ -24,42 +27,95 @@ class Inbox(Struct, kw_only=True):
     """The payload that tokens bring to one step, and the keys of it that the step reads."""
 
     path: str  # where it is stored: "ctx.fetch_input"
-    arcs: int = 0
-    delivered: dict[str, int] = field(default_factory=dict)  # key → number of arcs that provide it
+    delivered: dict[str, None] = field(default_factory=dict)  # the keys that arcs send or pass on
     whole: bool = False  # an arc provides a single value instead of keys
     reads: dict[str, int] = field(default_factory=dict)  # key → offset of its first use
+    own: frozenset[str] = frozenset()  # keys that the step binds itself
+    needs: dict[str, None] = field(default_factory=dict)  # the keys that it reads or passes on
+    received: dict[str, None] = field(default_factory=dict)  # the keys that it can pass on
+    sure: frozenset[str] = frozenset()  # the keys that every token provides
     starts: bool = False  # the request also creates a token for the step
     open: bool = False  # arcs with computed targets may lead here
 
-    def guarantees(self, key: str) -> bool:
-        """Does every token provide the key?"""
-        return self.delivered.get(key, 0) == self.arcs and self.arcs > 0 and not (self.starts or self.open)
-
-    def guaranteed_keys(self) -> frozenset[str]:
-        return frozenset(key for key in self.delivered if self.guarantees(key))
+    @property
+    def resets(self) -> bool:
+        """Must every arc write all of it, so that no key of an earlier token remains?"""
+        return any(key not in self.sure for key in self.delivered)
 
 
-def inboxes(root: Map) -> dict[str, Inbox]:
-    """The inboxes by the name of the step, also for targets that are not steps."""
+class _ArcPart(NamedTuple):
+    source: str
+    target: str
+    keys: frozenset[str]  # that its `args` provide
+    whole: bool  # its `args` are a single value
+
+
+def inboxes(root: Map, *, merges: bool = False) -> dict[str, Inbox]:
+    """The inboxes by the name of the step, also for targets that are not steps.
+
+    `merges`: a token keeps the payload of the one before it, and the arc only overwrites keys (v10).
+    """
     by_step: dict[str, Inbox] = {}
     taken: dict[str, int] = {}
     steps = [step for step in parts.steps(root) if not step.block]
-    computed = False
     for step in steps:
         _inbox(step.name, by_step, taken)
+    found: list[_ArcPart] = []
     for step in steps:
-        for arc in parts.arcs(step.body):
-            target = arc.text("step") or ""
-            computed = computed or template_tokens.is_template(target)
-            _deliver(_inbox(target, by_step, taken), arc)
-        for target in _plain_targets(step.body):
-            _inbox(target, by_step, taken).arcs += 1
+        found += [_arc_part(step.name, arc) for arc in parts.arcs(step.body)]
+        found += [_ArcPart(step.name, target, frozenset(), False) for target in _plain_targets(step.body)]
         _read(step.body, by_step[step.name])
-    for inbox in by_step.values():
-        inbox.open = computed
+    for arc in found:
+        inbox = _inbox(arc.target, by_step, taken)
+        inbox.delivered |= dict.fromkeys(sorted(arc.keys))
+        inbox.whole = inbox.whole or arc.whole
     by_step[parts.entry_step(root)] = _inbox(parts.entry_step(root), by_step, taken)
     by_step[parts.entry_step(root)].starts = True
+    computed = any(template_tokens.is_template(arc.target) for arc in found)
+    for inbox in by_step.values():
+        inbox.open = computed
+        inbox.needs = dict.fromkeys(inbox.reads)
+    if merges:
+        _pass_on(by_step, found)
+    _settle_sure(by_step, found, merges=merges)
     return by_step
+
+
+def passed_on(source: Inbox, target: Inbox, given: frozenset[str]) -> list[str]:
+    """The keys of its own payload that an arc passes on."""
+    return [key for key in target.needs if key in source.received and key not in given]
+
+
+def _pass_on(by_step: dict[str, Inbox], found: list[_ArcPart]) -> None:
+    """What each step can have received, and what it must pass on: both grow until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for arc in found:
+            source, target = by_step[arc.source], by_step[arc.target]
+            received = {**dict.fromkeys(sorted(arc.keys)), **({} if arc.whole else source.received)}
+            passed = [] if arc.whole else passed_on(source, target, arc.keys)
+            before = len(target.received), len(source.needs), len(target.delivered)
+            target.received |= received
+            source.needs |= dict.fromkeys(passed)
+            target.delivered |= dict.fromkeys(passed)
+            changed = changed or before != (len(target.received), len(source.needs), len(target.delivered))
+
+
+def _settle_sure(by_step: dict[str, Inbox], found: list[_ArcPart], *, merges: bool) -> None:
+    """The keys that every token of a step provides: they shrink until nothing changes."""
+    reached = {arc.target for arc in found}
+    for name, inbox in by_step.items():
+        closed = name in reached and not (inbox.starts or inbox.open)
+        inbox.sure = frozenset(inbox.delivered) if closed else frozenset()
+    changed = True
+    while changed:
+        changed = False
+        for arc in found:
+            source, target = by_step[arc.source], by_step[arc.target]
+            kept = target.sure & (arc.keys | (source.sure | source.own if merges and not arc.whole else frozenset()))
+            changed = changed or kept != target.sure
+            target.sure = kept
 
 
 def check_targets(step: StepPart, names: frozenset[str], findings: Findings) -> None:
@@ -87,9 +143,8 @@ def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Find
     if isinstance(own, Leaf) and not own.null:
         return
     bound = {each.name for each in own.entries} if isinstance(own, Map) else set()
-    fresh = [
-        _bound(key, inbox, workload, step, findings) for key in {**inbox.delivered, **inbox.reads} if key not in bound
-    ]
+    keys = {**inbox.delivered, **inbox.reads, **inbox.needs}
+    fresh = [_bound(key, inbox, workload, step, findings) for key in keys if key not in bound]
     if not fresh:
         return
     if isinstance(own, Map):
@@ -106,18 +161,47 @@ def bind_input(step: StepPart, inbox: Inbox, workload: list[str], findings: Find
 def _bound(key: str, inbox: Inbox, workload: list[str], step: StepPart, findings: Findings) -> LayoutEntry:
     where = inbox.reads.get(key, step.body.start)
     path = inbox.path + template_tokens.attribute(key)
-    if inbox.guarantees(key):
+    if key in inbox.sure:
         return pair(key, quoted(f"{{{{ {path} }}}}"))
-    if key not in inbox.delivered and not inbox.whole and key in workload:
+    if is_from_workload(key, inbox, workload):
         message = f'no arc provides "{key}" to "{step.name}"; it is bound to `workload.{key}`'
         findings.note(where, "payload-missing", message)
         return pair(key, quoted(f"{{{{ workload.{key} }}}}"))
     if key in inbox.delivered or inbox.whole:
-        message = f'not every token of "{step.name}" provides "{key}"; a token without it reads an earlier value'
+        message = f'not every token of "{step.name}" provides "{key}"; without it, `input.{key}` is undefined'
     else:
         message = f'no arc provides "{key}" to "{step.name}"; a request or an earlier arc may have provided it'
     findings.note(where, "payload-missing", message)
-    return pair(key, quoted(f"{{{{ {path} | default(none) }}}}"))
+    return pair(key, quoted(f"{{{{ {path} | default(omit()) }}}}"))
+
+
+def is_from_workload(key: str, inbox: Inbox, workload: Iterable[str]) -> bool:
+    """No arc provides the key, but the workload has one of this name."""
+    return key not in inbox.delivered and not inbox.whole and key in workload
+
+
+def send_all(arc: Map, source: Inbox, target: Inbox) -> None:
+    """Add to the `args` of an arc what it passes on. If the target needs it, `args` are written even if empty."""
+    entry = arc.entry("args")
+    value = None if entry is None or parts.is_null(entry.value) else entry.value
+    if value is not None and not isinstance(value, Map):
+        return
+    given = frozenset(each.name for each in value.entries) if value is not None else frozenset()
+    fresh = [_passed(key, source) for key in passed_on(source, target, given)]
+    if isinstance(value, Map):
+        value.entries += fresh
+    elif fresh or target.resets:
+        made = Map(entries=fresh, style="block" if fresh and arc.style != "flow" else "flow")
+        if entry is not None:
+            set_value(entry, made)
+        else:
+            arc.entries.append(pair("args", made))
+
+
+def _passed(key: str, source: Inbox) -> LayoutEntry:
+    path = "input" + template_tokens.attribute(key)
+    sure = key in source.sure or key in source.own
+    return pair(key, quoted(f"{{{{ {path} }}}}" if sure else f"{{{{ {path} | default(omit()) }}}}"))
 
 
 def _below(body: Map, made: LayoutEntry) -> None:
@@ -146,14 +230,10 @@ def identifier(name: str) -> str:
     return f"_{made}" if made[0].isdigit() else made
 
 
-def _deliver(inbox: Inbox, arc: Map) -> None:
-    inbox.arcs += 1
+def _arc_part(source: str, arc: Map) -> _ArcPart:
     args = arc.get("args")
-    if isinstance(args, Map):
-        for entry in args.entries:
-            inbox.delivered[entry.name] = inbox.delivered.get(entry.name, 0) + 1
-    elif not parts.is_null(args):
-        inbox.whole = True
+    keys = frozenset(entry.name for entry in args.entries) if isinstance(args, Map) else frozenset()
+    return _ArcPart(source, arc.text("step") or "", keys, not isinstance(args, Map) and not parts.is_null(args))
 
 
 def _plain_targets(body: Map) -> list[str]:
@@ -169,6 +249,8 @@ def _plain_targets(body: Map) -> list[str]:
 
 
 def _read(body: Map, inbox: Inbox) -> None:
+    own = body.get("args")
+    inbox.own = frozenset(entry.name for entry in own.entries) if isinstance(own, Map) else frozenset()
     for entry, leaf in parts.texts(body):
         if entry.name != "args":
             finder = Finder(leaf)

@@ -57,7 +57,7 @@ NOTES: dict[str, str] = {
     "http-body": "`output.data` of an http task is the body of the response.",
     "keychain-stored": "A credential that was used but not declared has been declared with kind `stored`.",
     "old-ref": "A reference of the old form `{store, key, checksum, size}` has been found.",
-    "payload-missing": "Not every token provides this key of `args`; a token without it reads an older one.",
+    "payload-missing": "Not every token provides this key of `args`; without it `input` does not have the key.",
     "payload-unread": "The target of an arc with `args` is not in the playbook, so no step reads them.",
     "payload-whole": "`args` of an arc is a single value, so its keys are unknown.",
     "reference-name": "A reference is assigned to a name that does not end in `_ref`.",

@@ -37,12 +37,20 @@ class SetRewriter:
         self.loop = loop  # the loop of the step; reducers are declared there (D47)
         self.reduced: set[str] = set()  # targets that have a reducer
 
-    def gather(self, holder: Map, inbox: str | None = None) -> None:
-        """Convert all older forms of a holder. `inbox` is the target of `args`; None if it is not an arc."""
+    def gather(self, holder: Map, inbox: str | None = None, *, whole: bool = False) -> None:
+        """Convert all older forms of a holder. `inbox` is the target of `args`; None if it is not an arc.
+
+        `whole`: the payload replaces all of the inbox, so that no key of an earlier token remains.
+        """
         names = {*parts.SETS, "args"} if inbox else set(parts.SETS)
         target: LayoutEntry | None = None
         for entry in [each for each in holder.entries if each.name in names]:
-            converted = self._converted(entry, inbox)
+            if whole and entry.name == "args" and inbox is not None and isinstance(entry.value, Map):
+                for each in entry.value.entries:
+                    _map_reference(each, self.findings)
+                converted: LayoutEntry | None = self._single(entry, inbox)
+            else:
+                converted = self._converted(entry, inbox)
             if converted is None:
                 drop(holder, entry)
             elif target is None:
@@ -142,7 +150,9 @@ class SetRewriter:
 
     def _check_reference_names(self, target: Map) -> None:
         for entry in target.entries:
-            if isinstance(entry.value, Leaf) and is_reference(entry.value.text) and not entry.name.endswith("_ref"):
+            if isinstance(entry.value, Map):
+                self._check_reference_names(entry.value)
+            elif isinstance(entry.value, Leaf) and is_reference(entry.value.text) and not entry.name.endswith("_ref"):
                 message = f'"{entry.name}" receives a reference, so its name must end in "_ref" wherever it is used'
                 self.findings.note(entry.start, "reference-name", message)
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from noetl.playbook import language
 from noetl.playbook.dialects import parts, template_tokens
-from noetl.playbook.dialects.arc_args import Inbox
+from noetl.playbook.dialects.arc_args import Inbox, is_from_workload
 from noetl.playbook.dialects.layout.scalars import Finder, TextEdit, replace
 from noetl.playbook.dialects.layout.tree import Leaf, Map, Node, leaves
 from noetl.playbook.dialects.notes import Findings
@@ -22,6 +22,8 @@ from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathPart, Pa
 
 SCOPES = frozenset({*language.SCOPES, "outcome", "vars", "args", "token", "result", "result_ref"})
 OLD_REF = ("store", "key", "range", "checksum", "size", "schema_hint")  # parts of a reference in v2 and v10 (D53)
+_DEFAULTS = (["|", "default"], ["|", "d"])
+_DEFINED = (["is", "defined"], ["is", "undefined"], ["is", "not", "defined"], ["is", "not", "undefined"])
 _KEPT = frozenset({"status", "error", "meta", "http", "pg", "py", "ref", "data"})
 
 
@@ -34,7 +36,7 @@ class TemplateContext(NamedTuple):
     bare: Mapping[str, str] = {}  # names without a scope → with it (D81)
     shared: frozenset[str] = frozenset()  # names that `set_shared` writes, so that `vars.x` is `ctx.x`
     payload: str = "input"  # the new name of `args`
-    guaranteed: frozenset[str] | None = None  # keys of `args` that every token brings; None: all that are read
+    guaranteed: frozenset[str] | None = None  # keys of `args` that are always there; None: all that are read
 
 
 class Remark(NamedTuple):
@@ -172,8 +174,9 @@ class _Rewriter:
             return
         guaranteed = self.context.guaranteed
         if guaranteed is not None and parts[0].name not in guaranteed and not self.defaulted(reading):
-            words = f"not every token provides `{parts[0].name}`; a token without it reads an earlier value"
-            self.remark(reading, "payload-missing", words)
+            if name != "input":  # for the body of a step, its binding has the note
+                words = f"not every token provides `{parts[0].name}`; without it the value is null"
+                self.remark(reading, "payload-missing", words)
             alone = self.parsed.typed and (reading.first, reading.after) == (1, len(self.parsed.tokens) - 1)
             self.root(reading, name if alone else f"({name}")
             behind = " | default(none)" if alone else " | default(none))"
@@ -182,8 +185,8 @@ class _Rewriter:
         self.root(reading, name)
 
     def defaulted(self, reading: PathRead) -> bool:
-        behind = [token.text for token in self.parsed.tokens[reading.after : reading.after + 2]]
-        return behind in (["|", "default"], ["|", "d"])
+        behind = [token.text for token in self.parsed.tokens[reading.after : reading.after + 3]]
+        return behind[:2] in _DEFAULTS or behind in _DEFINED or behind[:2] in _DEFINED
 
     def statuses(self) -> None:
         """Replace `'success'` with `'ok'` where a status is compared with it, and nowhere else (D21)."""
@@ -238,6 +241,7 @@ def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, find
         labels=frozenset(names_of(step.body)),
         bare={**workload, **iterators},
         shared=_shared(step.body),
+        guaranteed=_always_bound(step.body, inbox, workload),
     )
     for entry in step.body.entries:
         context = outside
@@ -246,7 +250,7 @@ def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, find
         if entry.name == "loop":
             context = outside._replace(bare=workload)
         elif entry.name == "args" and inbox is not None:
-            context = outside._replace(payload=inbox.path, guaranteed=inbox.guaranteed_keys())
+            context = outside._replace(payload=inbox.path, guaranteed=inbox.sure)
         _rewrite(entry.value, context, findings)
     for value in parts.not_tasks(step.body):
         _rewrite(value, outside, findings)
@@ -254,6 +258,14 @@ def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, find
     for task in tasks:
         _rewrite(task.body, outside._replace(kind=task.kind, before=before), findings)
         before = task.kind
+
+
+def _always_bound(body: Map, inbox: Inbox | None, workload: Mapping[str, str]) -> frozenset[str] | None:
+    """The keys that the `input` of the step always has after the migration; None: they are not known."""
+    if inbox is None or (isinstance(body.get("args"), Leaf) and not parts.is_null(body.get("args"))):
+        return None
+    from_workload = {key for key in inbox.reads if is_from_workload(key, inbox, workload)}
+    return inbox.sure | inbox.own | from_workload
 
 
 def _shared(body: Map) -> frozenset[str]:

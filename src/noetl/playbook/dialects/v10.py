@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from noetl.errors import Related
 from noetl.playbook.dialects import parts, template_tokens
-from noetl.playbook.dialects.arc_args import Inbox, bind_input, check_targets
+from noetl.playbook.dialects.arc_args import Inbox, bind_input, check_targets, send_all
 from noetl.playbook.dialects.detect import DetectedDialect
 from noetl.playbook.dialects.layout.tree import Layout, LayoutEntry, Leaf, Map, pair, quoted, rename
 from noetl.playbook.dialects.notes import Findings
@@ -34,7 +34,9 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
             for arc in parts.arcs(step.body):
                 _guard(arc, findings, exact=exact)
                 inbox = inboxes.get(arc.text("step") or "")
-                writes.gather(arc, inbox.path if inbox else None)
+                if inbox is not None and not step.block:
+                    send_all(arc, inboxes[step.name], inbox)
+                writes.gather(arc, inbox.path if inbox else None, whole=inbox is not None and inbox.resets)
         for holder in parts.holders(step.body):
             writes.gather(holder)
         for task in parts.tasks(step.body):

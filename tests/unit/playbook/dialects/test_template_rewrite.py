@@ -137,6 +137,8 @@ def test_shared_values_are_read_from_ctx_d72() -> None:
         ("x {{ args.b }}", "x {{ (ctx.b_input.b | default(none)) }}", ["payload-missing"]),
         ("{{ args.b + 1 }}", "{{ (ctx.b_input.b | default(none)) + 1 }}", ["payload-missing"]),
         ("{{ args.b | default(1) }}", "{{ ctx.b_input.b | default(1) }}", []),
+        ("{{ args.b is defined }}", "{{ ctx.b_input.b is defined }}", []),
+        ("{{ args.b is not defined }}", "{{ ctx.b_input.b is not defined }}", []),
         ("{{ args }}", "{{ ctx.b_input }}", ["whole-args"]),
     ],
 )

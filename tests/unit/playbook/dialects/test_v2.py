@@ -31,12 +31,12 @@ def test_when_becomes_an_admission_rule_with_its_comments() -> None:
           policy:
             admit:
               rules:
-                - when: "{{ input.x }}"  # why
+                - when: "{{ input.x | default(none) }}"  # why
                   then: { allow: true }
                 - else:
                     then: { allow: false }
         input:
-          x: "{{ ctx.start_input.x | default(none) }}"
+          x: "{{ ctx.start_input.x | default(omit()) }}"
         tool: { kind: noop }
     """)
 
