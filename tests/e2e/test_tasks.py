@@ -169,3 +169,54 @@ def test_raw_shell_runs_the_value_and_the_check_warns_d109(workspace: Workspace)
     assert ":6:41: warning: shell-word: the value is one word" in workspace.call("check", word).stdout
     code, document = workspace.json("run", word)
     assert (code, document["error"]["kind"]) == (1, "shell")
+
+
+VALIDATED = (
+    HEAD
+    + """\
+workload: {rows: [{id: 1}]}
+workflow:
+- step: start
+  tool:
+    name: load
+    kind: python
+    input: {rows: "{{ workload.rows }}"}
+    code: "def main(rows): return rows"
+    spec:
+      validate: {type: array, items: {type: object, required: [id], properties: {id: {type: integer}}}}
+      policy:
+        rules:
+        - when: "{{ output.error.kind == 'validation' and workload.tolerant | default(false) }}"
+          then: {do: continue, set: {ctx.problems: "{{ output.error.details.problems }}"}}
+        - when: "{{ output.status == 'error' }}"
+          then: {do: fail}
+        - else: {then: {do: continue}}
+  next: {arcs: [{step: result}]}
+- step: result
+  tool: {kind: noop, input: {problems: "{{ ctx.problems | default([]) }}"}}
+"""
+)
+
+
+def test_an_output_that_does_not_fit_its_schema_is_an_error_of_kind_validation(workspace: Workspace) -> None:
+    file = workspace.write(VALIDATED)
+    code, document = workspace.json("run", file)
+    assert (code, document["output"]["data"]) == (0, {"problems": []})
+    code, document = workspace.json("run", file, "--set", 'rows=[{id: 1}, {id: "canary"}]')
+    assert (code, document["error"]["kind"]) == (1, "validation")
+    expected = "output.data[1].id: expected an integer, got text"
+    assert document["error"]["message"] == f"the output does not fit spec.validate: {expected}"
+    code, document = workspace.json("run", file, "--set", "rows=[{}]", "--set", "tolerant=true")
+    assert (code, document["output"]["data"]) == (0, {"problems": ["output.data[0].id: it is missing"]})
+
+
+def test_the_output_of_a_child_playbook_is_validated_too(workspace: Workspace) -> None:
+    workspace.write(
+        HEAD.replace("path: t", "path: child") + "workflow:\n- {step: start, tool: {kind: noop, input: {n: x}}}\n",
+        "child.yaml",
+    )
+    call = "{kind: playbook, path: child.yaml, spec: {validate: {type: object, properties: {n: {type: integer}}}}}"
+    file = workspace.write(f"{HEAD}workflow:\n- {{step: start, tool: {call}}}\n")
+    code, document = workspace.json("run", file)
+    assert (code, document["error"]["kind"]) == (1, "validation")
+    assert "output.data.n: expected an integer, got text" in document["error"]["message"]

@@ -99,7 +99,8 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         if frame.answer is not None:
             # The input as bound when the frame was parked: later writes do not change it (D19).
             input = turn.inputs()[1] if frame.asked is None else frame.asked
-            return Answered(task, input, frame.answer, turn.scope)
+            answer = frame.answer if task.schema is None else task.schema.applied(frame.answer)
+            return Answered(task, input, answer, turn.scope)
         if frame.calls >= pipeline.calls_max:
             message = f"{frame.id} made {frame.calls:,} calls; the limit is limits.calls"
             raise _Broken(Failure(kind="runaway", message=message))

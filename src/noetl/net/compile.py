@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
@@ -45,6 +45,9 @@ from noetl.template.compile import BadTemplate, Read, Template, TemplateError, V
 from noetl.template.guards import as_one_expression, is_text_around
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
+
+if TYPE_CHECKING:
+    from noetl.net.output_schema import OutputSchema
 
 CTX_TARGETS_LIGHT = 16  # this many values of the maximum size fit into ctx (D55)
 
@@ -228,7 +231,17 @@ class _Compiler:
             pure=bool(kind and kind.pure),
             source=task,
             refs=() if free and task.kind != "playbook" else tuple(self.origins.refs_in(task.input, owner)),
+            schema=self._schema(task) if "validate" in task.spec else None,
         )
+
+    def _schema(self, task: Task) -> OutputSchema | None:
+        from noetl.net.output_schema import compile_schema
+
+        schema, faults = compile_schema(task.spec["validate"])
+        for fault in faults:
+            path = (*task.at, "spec", "validate", *fault.path)
+            self.report.add("bad-schema", path, fault.message, key=bool(fault.path), fix=fault.fix)
+        return schema
 
     def _kind_fields(self, name: str, kind: Kind | None) -> _Fields:
         if name not in self.fields:

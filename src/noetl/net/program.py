@@ -7,7 +7,7 @@ A list of loops becomes the outermost loop around a call of a block, which holds
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
@@ -16,6 +16,9 @@ from noetl.output import JSON
 from noetl.playbook import model
 from noetl.playbook.source import Path
 from noetl.template.compile import Template, Value
+
+if TYPE_CHECKING:  # only tasks with `spec.validate` need it
+    from noetl.net.output_schema import OutputSchema
 
 Condition: TypeAlias = Template | bool  # False also for a guard that could not be compiled
 
@@ -84,6 +87,7 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     pure: bool
     source: model.Task
     refs: tuple[Path, ...] = ()  # the places in its input that are Refs by their origin (D99)
+    schema: OutputSchema | None = None  # spec.validate; None: any data is good
 
 
 class CompiledLoop(Struct, frozen=True, eq=False, gc=False):

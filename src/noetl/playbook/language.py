@@ -69,6 +69,12 @@ _RESERVED_WORDS = {
 _SET_UNDER_SPEC = {
     "set": RetiredKey("set-under-spec", '"set" is not allowed under spec; move it to the step, task or arc itself')
 }
+_NOT_OF_A_TASK = {
+    **_SET_UNDER_SPEC,
+    "validate": RetiredKey(
+        "unknown-key", '"validate" belongs under the "spec" of a task', "tool: {spec: {validate: …}}"
+    ),
+}
 _CONTROL = RetiredKey("control-outside-task", "control rules are allowed only in spec.policy.rules of a task")
 _OLD_SETS = {
     "set_ctx": _old('"set_ctx"', "set: {ctx.…: …}"),
@@ -303,7 +309,16 @@ TASK_POLICY = RecordShape(
 
 def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
     own = kind.knobs.keys if kind is not None else {}
-    keys = {**_spec_keys(kinds), **own, "policy": KeyShape(TASK_POLICY, "rules that evaluate the output")}
+    keys = {
+        **_spec_keys(kinds),
+        **own,
+        "validate": KeyShape(
+            UnionShape((MapShape(), BooleanShape())),
+            "JSON Schema for `output.data`; data that does not fit is an error of kind `validation`",
+            example="{type: array, items: {type: object, required: [id]}}",
+        ),
+        "policy": KeyShape(TASK_POLICY, "rules that evaluate the output"),
+    }
     return RecordShape("task.spec", "Settings and rules of one task.", keys, _SET_UNDER_SPEC)
 
 
@@ -394,7 +409,7 @@ def _loop(kinds: Kinds) -> RecordShape:
             "policy": KeyShape(policy, "placement and reducers"),
             **_spec_keys(kinds),
         },
-        _SET_UNDER_SPEC,
+        _NOT_OF_A_TASK,
     )
     return RecordShape(
         "loop",
@@ -506,7 +521,7 @@ def _arcs() -> RecordShape:
             ),
             "policy": KeyShape(ReservedShape(), "reserved"),
         },
-        _SET_UNDER_SPEC,
+        _NOT_OF_A_TASK,
     )
     return RecordShape(
         "next",
@@ -540,7 +555,7 @@ def _step(kinds: Kinds) -> RecordShape:
             **_reserved("lease"),
             **_spec_keys(kinds),
         },
-        {"next_mode": _old('"next_mode"', "next.spec.mode"), **_SET_UNDER_SPEC},
+        {"next_mode": _old('"next_mode"', "next.spec.mode"), **_NOT_OF_A_TASK},
     )
     return RecordShape(
         "step",
@@ -725,7 +740,7 @@ def _executor(kinds: Kinds) -> RecordShape:
             **_reserved("tracing", "telemetry", "placement"),
             **_spec_keys(kinds),
         },
-        _SET_UNDER_SPEC,
+        _NOT_OF_A_TASK,
     )
     return RecordShape(
         "executor",

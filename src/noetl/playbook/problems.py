@@ -118,6 +118,7 @@ CODES: dict[str, ProblemCode] = {
     "bad-code": ProblemCode("L4", "error", "The `code` of a `python` task does not compile with the Python version that runs the check. Run the check, the servers and the workers with the same version. The check reads at most 32,768 characters of code of a playbook.", "Correct the code."),
     "missing-argument": ProblemCode("L4", "error", "The function `main` of a `python` task has a parameter without a default, and the `input` of the task has no value for it, so the call would fail.", "Add the name to `input`, or give the parameter a default."),
     "unused-argument": ProblemCode("L4", "warning", "A name under the `input` of a `python` task is neither a parameter of `main`, nor used by the code, nor by the rules and `set` of the task.", "Correct the spelling, or remove the name."),
+    "bad-schema": ProblemCode("L4", "error", "The JSON Schema under `spec.validate` cannot be used: a keyword is unknown, has no effect, or has a value of the wrong type.", "Correct the keyword. The keywords of draft 2020-12 are supported, except `$anchor`, `$dynamicRef`, `unevaluatedItems`, `unevaluatedProperties` and `content…`; a `$ref` must lead to a part of the same schema."),
     # L5
     "unreachable-step": ProblemCode("L5", "warning", "No path of arcs leads from the entry step to this step.", "Add an arc to the step, or remove it."),
     "unreachable-task": ProblemCode("L5", "warning", "No path through the pipeline reaches this task.", "Change the rules of the preceding tasks, or remove the task."),

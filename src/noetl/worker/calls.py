@@ -62,7 +62,10 @@ class Toolbox:
         tool = self._tool(called.task.kind)
         if tool is None:
             return failed("tool", f'this worker has no tool of kind "{called.task.kind}"')
-        return with_own_part(tool, await self._run(tool, called, context))
+        output = await self._run(tool, called, context)
+        if called.task.schema is not None:
+            output = called.task.schema.applied(output)
+        return with_own_part(tool, output)
 
     async def _run(self, tool: Tool, called: RunTask, context: CallContext) -> Output:
         task = called.task
