@@ -144,6 +144,8 @@ def take(
     `chance`, between 0 and 1, gives the jitter of a retry; `ms` is the duration of the call.
     """
     task, frame = called.task, work.frame
+    if task.own and not output.own and output.status == "error":
+        output = replace(output, own=task.own)  # rules and `set` may read output.http.status, also after a timeout
     if work.pipeline.reads_meta:
         meta = {"attempt": frame.attempt, "duration_ms": ms, "ts": _instant(at)}
         output = replace(output, meta={**meta, **output.meta})

@@ -71,6 +71,7 @@ class _Fields(NamedTuple):
     raw: frozenset[str]  # program code and names: never templates
     sql: frozenset[tuple[str, ...]]
     shell: frozenset[str]  # shell scripts
+    own: dict[str, JSON]  # the defaults of the tool's own part of the output
 
 
 class _Compiler:
@@ -232,6 +233,7 @@ class _Compiler:
             source=task,
             refs=() if free and task.kind != "playbook" else tuple(self.origins.refs_in(task.input, owner)),
             schema=self._schema(task) if "validate" in task.spec else None,
+            own=known.own,
         )
 
     def _schema(self, task: Task) -> OutputSchema | None:
@@ -252,6 +254,7 @@ class _Compiler:
                 frozenset(key for key, shape in texts.items() if not shape.templated),
                 sql_paths(shapes),
                 frozenset(key for key, shape in texts.items() if shape.shell),
+                _own_part(kind) if kind else {},
             )
         return self.fields[name]
 
@@ -422,7 +425,15 @@ class _Compiler:
 
 
 _NO_KEYS: frozenset[str] = frozenset()
-_NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset(), _NO_KEYS)
+_NO_FIELDS = _Fields(_NO_KEYS, _NO_KEYS, frozenset(), _NO_KEYS, {})
+
+
+def _own_part(kind: Kind) -> dict[str, JSON]:
+    if kind.output is None or kind.output_fields is None:
+        return {}
+    fields = kind.output_fields.keys.items()
+    # A field that is neither nullable nor has a default is undefined, unless the tool gives it.
+    return {kind.output: {name: key.default for name, key in fields if key.nullable or key.default is not None}}
 
 
 def reads_failure(reads: Iterable[Read]) -> bool:

@@ -88,6 +88,7 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     source: model.Task
     refs: tuple[Path, ...] = ()  # the places in its input that are Refs by their origin (D99)
     schema: OutputSchema | None = None  # spec.validate; None: any data is good
+    own: dict[str, JSON] = {}  # the tool's own part of an output whose call gave none, with its defaults (D95)
 
 
 class CompiledLoop(Struct, frozen=True, eq=False, gc=False):

@@ -100,6 +100,8 @@ def _key(field: inspect.Field) -> KeyShape:
         kinds = tuple(each for each in kind.types if not isinstance(each, inspect.NoneType))
         kind = kinds[0] if len(kinds) == 1 else inspect.UnionType(kinds)
     default = None if field.default is msgspec.NODEFAULT else field.default
+    if field.default_factory is not msgspec.NODEFAULT:
+        default = field.default_factory()
     return KeyShape(shape_of(kind), doc, field.required, default, example, nullable)
 
 

@@ -63,9 +63,7 @@ class Toolbox:
         if tool is None:
             return failed("tool", f'this worker has no tool of kind "{called.task.kind}"')
         output = await self._run(tool, called, context)
-        if called.task.schema is not None:
-            output = called.task.schema.applied(output)
-        return with_own_part(tool, output)
+        return output if called.task.schema is None else called.task.schema.applied(output)
 
     async def _run(self, tool: Tool, called: RunTask, context: CallContext) -> Output:
         task = called.task
@@ -126,13 +124,6 @@ class Toolbox:
         for tool in self._created.values():
             if tool is not None:
                 await tool.close()
-
-
-def with_own_part(tool: Tool, output: Output) -> Output:
-    """The output with the defaults of the tool's own part, if it has none: rules read it after any failure."""
-    if output.own or tool.OutputPart is None:
-        return output
-    return msgspec.structs.replace(output, own={str(tool.output): msgspec.to_builtins(tool.OutputPart())})
 
 
 def _at(value: JSON, path: Path) -> JSON:

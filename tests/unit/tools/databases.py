@@ -13,7 +13,6 @@ from noetl.secret import Secret
 from noetl.template.compile import compile_value
 from noetl.tool import Auth
 from noetl.tools.postgres.tool import PostgresInput, PostgresTool
-from noetl.worker.calls import with_own_part
 from tests.services import database, postgres
 from tests.unit.tools.calls import call
 
@@ -47,8 +46,7 @@ class PostgresOn:
         return await self.run(PostgresInput(command=sql(source, scope), params=params), spec)
 
     async def run(self, input: PostgresInput, spec: JSON = None) -> Output:
-        output = await self.tool.run(input, call(spec=spec or {"timeout": 60})._replace(auth=self.auth))
-        return with_own_part(self.tool, output)
+        return await self.tool.run(input, call(spec=spec or {"timeout": 60})._replace(auth=self.auth))
 
     async def rows(self, source: str, /, **named: JSON) -> list[dict[str, JSON]]:
         """The rows of a query, which must succeed."""

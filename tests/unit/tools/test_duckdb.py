@@ -18,7 +18,6 @@ from noetl.output import JSON, Failure, Output, clean
 from noetl.ports import ResultStore
 from noetl.tools.duckdb.session import DATA_BYTES_MAX, TABLES_MAX
 from noetl.tools.duckdb.tool import DuckdbInput, DuckdbTool
-from noetl.worker.calls import with_own_part
 from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
@@ -44,8 +43,7 @@ def ran(spec: dict[str, JSON] | None = None, results: ResultStore | None = None,
     async def go() -> Output:
         tool = DuckdbTool(threads=1)
         try:
-            output = await tool.run(msgspec.convert(given, DuckdbInput), call(spec=spec, results=results))
-            return with_own_part(tool, output)
+            return await tool.run(msgspec.convert(given, DuckdbInput), call(spec=spec, results=results))
         finally:
             await tool.close()
 
@@ -163,11 +161,6 @@ def test_params_that_do_not_match_the_sql_are_an_error_of_kind_input(fields: dic
 def test_parameters_reach_every_statement_of_a_command() -> None:
     output = ran(command="CREATE TABLE t (n INT); INSERT INTO t VALUES (?), (?)", params=[1, 2])
     assert output.own == {"duckdb": {"rows": 2, "columns": None}}
-
-
-def test_the_own_part_of_the_output_exists_after_an_error() -> None:
-    empty = {"duckdb": {"rows": None, "columns": None}}
-    assert [ran(query=sql).own for sql in ("SELECT nonsense", "SELECT 1; SELECT 2")] == [empty, empty]
 
 
 def test_an_invalid_option_is_an_error_of_kind_input() -> None:

@@ -14,7 +14,6 @@ from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Failure, Output
 from noetl.tools.shell.process import INLINE_BYTES_MAX
 from noetl.tools.shell.tool import ShellInput, ShellTool
-from noetl.worker.calls import with_own_part
 from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
 from tests.unit.tools.calls import call
@@ -32,7 +31,7 @@ def ran(
         tool = ShellTool(processes=1)
         try:
             where = None if folder is None else str(folder)
-            return with_own_part(tool, await tool.run(input, call(spec=spec, results=results, folder=where)))
+            return await tool.run(input, call(spec=spec, results=results, folder=where))
         finally:
             await tool.close()
 
@@ -131,10 +130,6 @@ def test_a_program_killed_by_a_signal_names_it() -> None:
 )  # fmt: skip
 def test_invalid_fields_are_an_error_of_kind_input(input: ShellInput, message: str) -> None:
     assert error_of(ran(input)) == Failure(kind="input", message=message)
-
-
-def test_the_own_part_of_the_output_exists_after_an_error() -> None:
-    assert ran(ShellInput(argv=["no-such-program"])).own == own(exit_code=None)
 
 
 def test_a_file_that_cannot_be_executed_is_an_error(tmp_path: Path) -> None:

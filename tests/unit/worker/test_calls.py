@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import msgspec
 import pytest
 
@@ -9,9 +11,14 @@ from noetl.engine import facts
 from noetl.output import JSON, Failure, Output, failed
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.tool import Call, Tool
-from noetl.tools.http.tool import HttpInput, HttpPart
+from noetl.tools.duckdb.tool import DuckdbTool
+from noetl.tools.http.tool import HttpInput, HttpTool
+from noetl.tools.postgres.tool import PostgresTool
+from noetl.tools.python.tool import PythonTool
 from noetl.tools.resolve import ResolveInput
-from noetl.worker.calls import describe_mismatch, with_own_part
+from noetl.tools.shell.tool import ShellTool
+from noetl.tools.sqlite.tool import SqliteTool
+from noetl.worker.calls import describe_mismatch
 from noetl.worker.frame_driver import LogLine
 from tests.unit.control.runtimes import memory_runtime, run_in
 
@@ -62,28 +69,69 @@ def test_a_kind_that_can_not_be_run_says_so() -> None:
     assert failed.error == Failure(kind="tool", message='a task of kind "http" can be checked, but not run yet')
 
 
-@pytest.mark.parametrize(
-    ("part", "own"),
-    [
-        (None, {}),
-        (HttpPart, {"http": {"status": None, "headers": {}, "request_id": None, "elapsed_ms": None, "url": None}}),
-    ],
-)
-def test_an_output_without_its_own_part_gets_the_defaults_d95(
-    part: type[msgspec.Struct] | None, own: dict[str, JSON]
-) -> None:
-    class Refused(Tool):
-        kind = "http"
-        Input = HttpInput
-        output = "http"
-        OutputPart = part
+NO_RESPONSE: dict[str, JSON] = {
+    "http": {"status": None, "headers": {}, "request_id": None, "elapsed_ms": None, "url": None}
+}
+PARTS: dict[str, tuple[str, type[Tool], JSON]] = {
+    "http": ("url: 'ftp://example.com'", HttpTool, NO_RESPONSE["http"]),
+    "python": ("script: none.py", PythonTool,
+               {"exception_type": None, "exception": None, "traceback": None, "stdout": "", "stderr": ""}),
+    "shell": ("argv: [no-such-program]", ShellTool, {"exit_code": None, "signal": None, "stdout": "", "stderr": ""}),
+    "sqlite": ("path: ':memory:', query: SELECT 1; COMMIT", SqliteTool, {"code": None, "message": None, "rowcount": None}),
+    "duckdb": ("query: SELECT 1; SELECT 2", DuckdbTool, {"rows": None, "columns": None}),
+    "postgres": ("query: SELECT 1", PostgresTool, {"code": None, "sqlstate": None, "message": None, "rowcount": None}),
+}  # fmt: skip
 
-        async def run(self, input: HttpInput, call: Call) -> Output:  # noqa: ARG002  # the signature of Tool
-            return failed("http", "no connection")
 
-    assert with_own_part(Refused(), failed("http", "no connection")).own == own
-    answered = Output(own={"http": {"status": 200}})
-    assert with_own_part(Refused(), answered) is answered
+@pytest.mark.parametrize("kind", PARTS)
+def test_a_failure_without_an_answer_has_the_defaults_of_the_own_part_d95(kind: str) -> None:
+    fields, tool, part = PARTS[kind]
+    output = failed_output(f"{{kind: {kind}, {fields}}}", {kind: tool})
+    assert output.own == {tool.output: part}
+
+
+class Endless(HttpTool):
+    """Never answers."""
+
+    async def run(self, input: HttpInput, call: Call) -> Output:  # noqa: ARG002  # the signature of Tool
+        await asyncio.get_running_loop().create_future()
+        return Output()
+
+
+def test_a_timeout_has_the_defaults_of_the_own_part_too_d95() -> None:
+    output = failed_output("{kind: http, url: x, spec: {timeout: 0.01}}", {"http": Endless})
+    assert output.error is not None
+    assert (output.error.kind, output.own) == ("timeout", NO_RESPONSE)
+
+
+class Undescribed(Tool):
+    """Fails, and does not describe its part of the output."""
+
+    kind = "http"
+    Input = HttpInput
+    output = "http"
+
+    async def run(self, input: HttpInput, call: Call) -> Output:  # noqa: ARG002  # the signature of Tool
+        return failed("http", "no connection")
+
+
+def test_a_tool_that_does_not_describe_its_part_gets_none_d95() -> None:
+    assert failed_output("{kind: http, url: x}", {"http": Undescribed}).own == {}
+
+
+def failed_output(tool: str, tools: dict[str, type[Tool]]) -> Output:
+    """The recorded output of a task that fails."""
+    runtime = memory_runtime({"t": f"workflow:\n- {{step: start, tool: {tool}}}\n"}, tools)
+
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
+
+    run_in(runtime, work)
+    (done,) = [event.fact for event in runtime.events if isinstance(event.fact, facts.TaskDone)]
+    assert done.output is not None
+    assert done.output.status == "error"
+    return done.output
 
 
 class Talking(Tool):

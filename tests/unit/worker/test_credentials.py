@@ -15,7 +15,7 @@ from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from tests.unit.control.runtimes import Answer, memory_runtime, run_in
-from tests.unit.worker.test_calls import Talking
+from tests.unit.worker.test_calls import NO_RESPONSE, Talking
 
 KEYCHAIN = "keychain: [{name: token, kind: env}, {name: other, kind: env}]\n"
 
@@ -68,7 +68,7 @@ def test_a_credential_that_is_away_is_a_failure_that_rules_may_retry_d57() -> No
     runtime = played(RETRY, Vault(Unavailable('keychain entry "token": away')))
     first, second = done(runtime)
     failure = Failure(kind="credential", message='keychain entry "token": away', retryable=True)
-    assert (first.directive, first.output) == ("retry", Output(status="error", error=failure))
+    assert (first.directive, first.output) == ("retry", Output(status="error", error=failure, own=NO_RESPONSE))
     assert second.output == Output(data={"url": "u?***"})
 
 

@@ -72,13 +72,10 @@ class ToolContract:
         keys = [(name, key) for each in structs for name, key in record_of(each, "fields").keys.items()]
         assert [name for name, key in keys if not _is_documented(key)] == []
         assert {name for group in tool.one_of for name in group} <= set(tool.Input.__struct_fields__)
-
-    def test_the_own_part_of_the_output_has_a_name_and_defaults(self) -> None:
-        tool = type(self.make())
-        if tool.OutputPart is None:
-            raise SkipTest("the tool does not describe its own part of the output")
-        assert tool.output, "the tool has an `OutputPart` without a name in `output`"
-        assert clean(msgspec.to_builtins(tool.OutputPart())) == msgspec.to_builtins(tool.OutputPart())
+        if tool.OutputPart is not None:
+            assert tool.output, "the tool has an `OutputPart` without a name in `output`"
+            part = msgspec.to_builtins(tool.OutputPart())  # each field has a default
+            assert clean(part) == part
 
     def test_the_example_is_a_sound_playbook(self) -> None:
         if self.reads_around:
