@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
@@ -220,3 +222,48 @@ def test_the_output_of_a_child_playbook_is_validated_too(workspace: Workspace) -
     code, document = workspace.json("run", file)
     assert (code, document["error"]["kind"]) == (1, "validation")
     assert "output.data.n: expected an integer, got text" in document["error"]["message"]
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Refuses every request, and repeats its query."""
+
+    def do_GET(self) -> None:
+        body = json.dumps({"detail": "page must be a number", "query": self.path}).encode()
+        self.send_response(422)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Keep the output of the tests quiet."""
+
+
+def test_a_failed_request_shows_its_query_and_the_answer_without_secrets(workspace: Workspace) -> None:
+    workspace.environment["API_TOKEN"] = "canary/with+signs"
+    text = (
+        HEAD
+        + """\
+keychain: [{name: api, kind: bearer, token: {env: API_TOKEN}}]
+workload: {url: ""}
+workflow:
+- step: start
+  tool:
+    kind: http
+    url: "{{ workload.url }}/items?api_key=plain-canary"
+    params: {page: two, q: "{{ keychain.api }}"}
+"""
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        code, document = workspace.json("run", workspace.write(text), "--set", f"url={url}")
+        server.shutdown()
+        thread.join()
+    message = document["error"]["message"]
+    asked = f"HTTP 422 Unprocessable Entity from GET {url}/items?api_key=***&page=two&q=***"
+    assert (code, message.startswith(f'{asked}: {{"detail": "page must be a number"')) == (1, True), message
+    log = workspace.call("events", "last", "--format", "json").stdout
+    assert "canary/with" not in log + message
+    assert "canary%2Fwith" not in log + message

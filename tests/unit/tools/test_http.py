@@ -270,13 +270,47 @@ def test_a_temporary_status_is_retryable(status: int) -> None:
 def test_an_error_names_the_request_without_secrets_d82() -> None:
     output = sent(
         answering(b'{"why":"gone"}', "application/json", 404),
-        {"url": "{at}/items?token=canary#canary", "params": {"k": "canary"}, "headers": {"x-key": "canary"}},
+        {
+            "url": "{at}/items?token=canary&page=2#canary",
+            "params": {"k": "canary", "X-Amz-Signature": "canary", "cursor": "canary" * 20, "q": "a b"},
+            "headers": {"x-key": "canary"},
+        },
     )
     error = error_of(output)
     assert output.data == {"why": "gone"}
     assert (error.kind, error.retryable, error.details) == ("http", False, {"status": 404})
-    assert error.message == f"HTTP 404 Not Found from GET {output.own['http']['url']}"
+    query = "token=***&page=2&k=***&X-Amz-Signature=***&cursor=…&q=a+b"
+    assert error.message == f'HTTP 404 Not Found from GET {output.own["http"]["url"]}?{query}: {{"why":"gone"}}'
     assert "canary" not in repr(output)
+
+
+@pytest.mark.parametrize(
+    ("body", "kind", "shown"),
+    [
+        (b"", None, ""),
+        (b"  no\n such   page ", "text/plain", ": no such page"),
+        (b"<html><head><title>x</title></head><body><h1>Not</h1> here</body></html>", "text/html", ": Not here"),
+        (b'{"detail": "' + b"x" * 1000 + b'"}', "application/json", ': {"detail": "' + "x" * 288 + "…"),
+        ("é".encode() * 2000, "text/plain; charset=utf-8", ": " + "é" * 300 + "…"),
+        (b"\x89PNG\x00\xff", "image/png", ""),
+    ],
+)
+def test_a_failure_shows_the_beginning_of_the_body(body: bytes, kind: str | None, shown: str) -> None:
+    output = sent(answering(body, kind, 422), {})
+    assert error_of(output).message == f"HTTP 422 Unprocessable Entity from GET {output.own['http']['url']}{shown}"
+
+
+def test_a_failed_connection_shows_the_query_without_secrets() -> None:
+    async def use(http: HttpTool) -> Output:
+        return await http.run(HttpInput(url="http://127.0.0.1:1/x?page=3&api_key=canary"), call())
+
+    assert error_of(with_http(use)).message.endswith("(GET http://127.0.0.1:1/x?page=3&api_key=***)")
+
+
+def test_a_long_query_is_cut() -> None:
+    query = "&".join(f"p{number}=1" for number in range(200))
+    error = error_of(sent(answering(b"", None, 404), {"url": f"{{at}}/?{query}"}))
+    assert error.message.endswith(query[:300] + "…")
 
 
 def test_a_password_in_the_url_is_used_and_not_shown() -> None:

@@ -145,7 +145,7 @@ def _request_body(request: HttpRequest) -> bytes | BytesIO | aiohttp.MultipartWr
 
 
 def failure_of(error: Exception, request: HttpRequest, timeouts: Timeouts) -> Output:
-    """An exception of aiohttp as a failure. The message contains no query string and no password."""
+    """An exception of aiohttp as a failure. The message contains no password, and the query without secrets."""
     match error:
         case aiohttp.ConnectionTimeoutError():
             message = f"no connection within {timeouts.connect} s for {request}"

@@ -6,13 +6,14 @@ import hashlib
 import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode
 
 import msgspec
 from yarl import URL
 
 from noetl.errors import NoetlError
 from noetl.output import JSON
+from noetl.secret import SHOWN
 from noetl.tool import Call
 from noetl.tools.errors import InvalidInput
 
@@ -25,6 +26,9 @@ BODY_HEADERS: Final = frozenset({"content-type", "content-encoding", "content-la
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _SECRET = re.compile(r"auth|cookie|token|secret|passw|session|signature|credential|(?<!idempotency-)key", re.I)
+_SECRET_PARAM = re.compile(rf"{_SECRET.pattern}|pwd|jwt|otp|(^|[_-])(sig|pass|pin|code|k)$", re.I)
+_PARAM_CHARS_MAX = 60  # a longer value is not shown: it may be a token under any name
+_QUERY_CHARS_MAX = 300  # of a query in a message
 
 
 class MultipartPart(NamedTuple):
@@ -46,7 +50,23 @@ class HttpRequest(NamedTuple):
     body: Body
 
     def __str__(self) -> str:
-        return f"{self.method} {safe_url(self.url)}"
+        """For messages."""
+        query = _shown_query(self.url.raw_query_string)
+        return f"{self.method} {safe_url(self.url)}{query}"
+
+
+def _shown_query(query: str) -> str:
+    """The query with `?`, without values that may be secrets. The worker masks those of the keychain."""
+    parts = []
+    for part in query.split("&") if query else ():
+        name, sign, value = part.partition("=")
+        if not sign:
+            continue  # without a name, nothing says whether it is a secret
+        if _SECRET_PARAM.search(unquote(name)):
+            value = SHOWN
+        parts.append(f"{name[:_PARAM_CHARS_MAX]}={value if len(value) <= _PARAM_CHARS_MAX else '…'}")
+    text = "&".join(parts)
+    return f"?{text[:_QUERY_CHARS_MAX]}{'…' if len(text) > _QUERY_CHARS_MAX else ''}" if text else ""
 
 
 def safe_url(url: URL) -> str:

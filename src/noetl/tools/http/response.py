@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
 BODY_BYTES_MAX = 64 * 1024 * 1024  # after decompression
+EXCERPT_CHARS_MAX = 300  # of the body of a failed response, in the message
+_TAG: Final = re.compile(r"<(script|style|head)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
 RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 PHRASES: Final = {status.value: f" {status.phrase}" for status in HTTPStatus}
 
@@ -51,7 +54,7 @@ async def read_response(reply: ClientResponse, request: HttpRequest, options: Re
         return Output(status="error", data=text_or_base64(body, reply.charset), error=failure, own=own)
     if success:
         return Output(data=data, own=own)
-    return Output(status="error", data=data, error=_failure(reply, request, options.clock), own=own)
+    return Output(status="error", data=data, error=_failure(reply, body, request, options.clock), own=own)
 
 
 def _limit(call: Call, most: int) -> int:
@@ -116,14 +119,27 @@ def _headers(headers: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _failure(reply: ClientResponse, request: HttpRequest, clock: Clock) -> Failure:
+def _failure(reply: ClientResponse, body: bytes, request: HttpRequest, clock: Clock) -> Failure:
     status = reply.status
     details: dict[str, JSON] = {"status": status}
     wait = _retry_after(reply.headers.get("Retry-After", ""), clock)
     if wait is not None:
         details["retry_after_s"] = wait
-    message = f"HTTP {status}{PHRASES.get(status, '')} from {request}"
+    message = f"HTTP {status}{PHRASES.get(status, '')} from {request}{_excerpt(reply, body)}"
     return Failure(kind="http", message=message, retryable=status in RETRYABLE, details=details)
+
+
+def _excerpt(reply: ClientResponse, body: bytes) -> str:
+    """The beginning of the body on one line, after a colon; empty if the body is not text."""
+    if not isinstance(text_or_base64(body, reply.charset), str):
+        return ""
+    text = body[: 8 * EXCERPT_CHARS_MAX].decode(known_charset(reply.charset), errors="ignore")
+    if "html" in reply.content_type:
+        text = _TAG.sub(" ", text)
+    text = " ".join(text.split())
+    # The mask of secrets recognizes one that is cut off before an ellipsis.
+    cut = f"{text[:EXCERPT_CHARS_MAX]}…" if len(text) > EXCERPT_CHARS_MAX else text
+    return f": {cut}" if cut else ""
 
 
 def _retry_after(text: str, clock: Clock) -> float | None:
