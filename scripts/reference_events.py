@@ -53,6 +53,7 @@ FIELDS: Final[dict[str, str]] = {
     "reduce": "the folded paths of `ctx` and their reducers",
     "picked": "parts of the data that routing reads, if the data itself is stored elsewhere",
     "call": "the call's number in the frame",
+    "worker": "the name of the worker",
     "kind": "kind of the failure, which rules can test",
     "id": "its id",
     "reason": "the reason that the caller gave",

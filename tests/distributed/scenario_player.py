@@ -18,7 +18,7 @@ from aiohttp import web
 
 from noetl.client import Client, fact_of
 from noetl.engine import Event
-from noetl.engine.facts import Fact, ForChild, ForTime, FrameParked, FrameResumed
+from noetl.engine.facts import Fact, ForChild, ForTime, FrameParked, FrameResumed, TaskStarted
 from noetl.engine.moves import RunTask, due, work_of
 from noetl.engine.pipeline import next_move
 from noetl.errors import Rejected
@@ -190,8 +190,11 @@ class Play:
             assert code == refused, f"{command}: {code}, and not {refused}"
             if verb == "retry" and refused is None:
                 self._follow()
+        elif verb == "running":  # the server holds the request for so long that the worker reports it
+            started = next(event for event in reversed(self.player.log) if isinstance(event.fact, TaskStarted))
+            await self._until(lambda: _named(started.fact) in self._names(self.events))
         else:
-            assert verb in ("after", "expire", "wake", "close"), (
+            assert verb in ("begin", "after", "expire", "wake", "close"), (
                 command
             )  # the deployment does this by itself after some time
 
@@ -285,9 +288,9 @@ class Play:
         return Counter({(name, what): n for (name, what), n in missing.items() if not _is_of_call(what, frames)})
 
     def beyond(self) -> Counter[tuple[str, str]]:
-        """Facts that the log has and the player has not, except starts of steps, which are reported during a call."""
+        """Facts that the log has and the player has not, except starts of steps and calls, which depend on the time."""
         beyond = self._names(self.events) - self._names(self.player.log)
-        return Counter({name: n for name, n in beyond.items() if name[0] != "step.started"})
+        return Counter({name: n for name, n in beyond.items() if name[0] not in ("step.started", "task.started")})
 
 
 def _keys(execution_id: str, frame: str, tasks: set[str]) -> set[str]:

@@ -30,6 +30,8 @@ NOT_PLAYED = {
     "request_refused": "its playbook has no problems: the transcript itself contains the refusal",
     "pipeline_bad_delay": "the http tool does not return such a field",
     "pause_child_end_is_recorded": "a real child is paused with its parent, so its end does not come meanwhile",
+    "frame_lost": "a worker must be killed: see tests/chaos/distributed/test_workers.py",
+    "frame_lost_in_a_loop": "a worker must be killed: see tests/chaos/distributed/test_workers.py",
     "pause_then_cancel": "a real child is cancelled with its parent, and ends before it",
 }
 # Two of its runs are concurrent, and the last one determines the output, which is random in a real deployment.

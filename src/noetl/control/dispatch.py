@@ -10,8 +10,18 @@ from math import inf
 
 from noetl.clock import Clock
 from noetl.control.deps import ControlSettings
-from noetl.control.live_execution import DispatchedFrame, LiveExecution, LostWorkers, is_due, is_open, pool_of
+from noetl.control.live_execution import (
+    UNKNOWN_WORKER,
+    DispatchedFrame,
+    LiveExecution,
+    LostWorkers,
+    is_due,
+    is_open,
+    pool_of,
+)
 from noetl.engine import Event, facts
+from noetl.engine.commands import Lose
+from noetl.engine.delegation import is_matter
 from noetl.engine.moves import due, due_of
 from noetl.engine.state import Run
 from noetl.errors import Unavailable
@@ -71,13 +81,23 @@ class Dispatch:
     """The due frames of all executions here, the frames in flight, and the workers that hold them."""
 
     def __init__(
-        self, queue: WorkQueue, clock: Clock, settings: ControlSettings, window: Callable[[str], int] | None = None
+        self,
+        queue: WorkQueue,
+        clock: Clock,
+        settings: ControlSettings,
+        window: Callable[[str], int] | None = None,
+        *,
+        on_lost: Callable[[LiveExecution, Lose], None],
     ) -> None:
-        """`window`: pool → the maximum of unclaimed pointers; None: as in the settings."""
+        """`window`: pool → the maximum of unclaimed pointers; None: as in the settings.
+
+        `on_lost`: called when the lease of a worker has expired, before the frame is dispatched again.
+        """
         self._queue = queue
         self._clock = clock
         self._settings = settings
         self._window_of = window
+        self._on_lost = on_lost
         self._pools: dict[str, _Pool] = {}
         self._held: dict[str, tuple[int, float]] = {}  # worker → its recent maximum of frames, and when
 
@@ -125,6 +145,9 @@ class Dispatch:
                 if known.worker:
                     lost, company = (live.lost.get(frame, LostWorkers()), self._held.get(known.worker, (1, now))[0])
                     live.lost[frame] = LostWorkers(lost.workers + 1, lost.company + company)
+                    if not is_matter(frame):
+                        worker = "" if known.worker == UNKNOWN_WORKER else known.worker
+                        self._on_lost(live, Lose(frame=frame, worker=worker, epoch=known.epoch))
                 self.release(live, frame)  # the pointer or the worker is lost
             if frame not in live.in_flight:
                 pool = pool_of(live, frame)

@@ -18,6 +18,7 @@ from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings, Owne
 from noetl.control.dispatch import Dispatch
 from noetl.control.heartbeats import Timers, handle_heartbeat, release_frame
 from noetl.control.live_execution import (
+    UNKNOWN_WORKER,
     DispatchedFrame,
     Item,
     LiveExecution,
@@ -36,7 +37,7 @@ from noetl.control.live_execution import (
 )
 from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
-from noetl.engine.commands import Command, Decide, Report, Start
+from noetl.engine.commands import Command, Decide, Lose, Report, Start
 from noetl.engine.delegation import decision_work, is_matter
 from noetl.engine.facts import Requested
 from noetl.engine.loops import iteration_outputs
@@ -54,7 +55,6 @@ from noetl.ports import Append, Epoch, Grant, ReportAnswer, Snapshot
 T = TypeVar("T")
 
 BATCH_MAX = 256  # items of one execution that share a commit
-UNKNOWN_WORKER = "?"  # its grant is unknown here: another server made it, or this one before a reload
 FACTS_PER_TURN = 100  # then other executions have their turn
 FACTS_PER_COMMIT = 1_000  # then they are committed: the work after a commit is not interrupted
 
@@ -77,7 +77,7 @@ class Control:
         self.owners = owners
         self.clock = clock
         self.settings = settings
-        self.dispatch = Dispatch(self.queue, clock, settings, hooks.window)
+        self.dispatch = Dispatch(self.queue, clock, settings, hooks.window, on_lost=self._on_lost)
         self.loops = LoopData(self)
         self.children = Children(self, self if link is None else link)
         self.timers = Timers(self)
@@ -144,7 +144,7 @@ class Control:
         known = live.in_flight.get(report.frame)
         if known is not None and report.epoch < known.epoch:
             return ReportAnswer("stop", "fenced")
-        if not report.facts and report.parked is None and report.started_at is None:
+        if not report.facts and report.parked is None and report.started_at is None and report.running is None:
             return await release_frame(self, live, report)
         if report.document is not None:
             report = await self.children.with_document(live.program.digest, report)
@@ -172,9 +172,23 @@ class Control:
             work = decision_work(live.program, live.state, frame)
         else:
             work = self.loops.with_loop_work(live, frame, work_of(live.program, live.state, frame))
+        if work.frame.running is not None and frame not in live.lost:
+            # Another owner has granted it, and did not live to see the end of the lease.
+            self._on_lost(live, Lose(frame=frame, worker=work.frame.running.worker, epoch=work.frame.epoch or (0, 0)))
         lost = live.lost.get(frame, LostWorkers())
         count = lost.workers if lost.blames_frame(self.settings.lost_max) else 0
         return Grant(work, epoch, self.settings.lease_s, self.now(), count)
+
+    def _on_lost(self, live: LiveExecution, lose: Lose) -> None:
+        """Record that the worker of a frame was lost, before the first report of the next worker."""
+        answer: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        answer.add_done_callback(asyncio.Future.exception)  # the frame may have ended meanwhile
+        live.inbox.append(PendingCommand(lose, answer, _nothing))
+        self.spawn(self._lead_rest(live))
+
+    async def _lead_rest(self, live: LiveExecution) -> None:
+        if live.inbox and not live.busy:
+            await self._lead(live)
 
     def _continue(self, live: LiveExecution, report: Report, room: int) -> ReportAnswer:
         """After the commit: whether the worker may continue with the frame; if not, its next frames."""
@@ -183,7 +197,8 @@ class Control:
             return ReportAnswer("stop", "fenced")
         if report.facts:
             live.lost.pop(report.frame, None)
-        may_continue = is_due if report.facts else is_open  # a running call finishes during a pause
+        # A running call finishes during a pause.
+        may_continue = is_due if report.facts and report.running is None else is_open
         if report.parked is not None or not may_continue(live, report.frame):
             self.dispatch.release_and_requeue(live, report.frame)
             return ReportAnswer("stop", "over", self._next(live, known, room) if known and known.worker else ())

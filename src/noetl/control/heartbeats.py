@@ -9,7 +9,7 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from noetl.control.live_execution import LiveExecution, is_open
+from noetl.control.live_execution import LiveExecution, expire, is_open
 from noetl.engine.commands import Command, Expire, Report, Wake
 from noetl.engine.delegation import is_matter
 from noetl.engine.facts import Fact, ForTime, FrameParked, StepScheduled, StepStarted
@@ -71,7 +71,8 @@ class Timers:
 
     async def _fire(self, execution_id: str, command: Command) -> None:
         with suppress(*TRANSIENT):
-            if execution_id in self._control.executions:
+            if (live := self._control.executions.get(execution_id)) is not None:
+                command = expire(live, command.run) if isinstance(command, Expire) else command
                 await self._control.command(execution_id, command)
 
     def watch_leases(self) -> None:

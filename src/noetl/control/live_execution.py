@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from noetl.engine import Agenda, apply
-from noetl.engine.commands import Command
+from noetl.engine.commands import Command, Expire
 from noetl.engine.delegation import is_matter, is_pending, pipeline_of
 from noetl.engine.settle import delegated
 from noetl.engine.snapshot import SCHEMA, freeze, thaw
@@ -57,6 +57,9 @@ T = TypeVar("T")
 
 ANSWERS_PER_TURN = 64  # then other executions have their turn; fewer would slow wide loops by a tenth
 CERTAIN_FACTOR = 4  # so many times the usual number of lost workers is proof, regardless of what else they ran
+
+
+UNKNOWN_WORKER = "?"  # its grant is unknown here: another server made it, or this one before a reload
 
 
 class DispatchedFrame(NamedTuple):
@@ -138,6 +141,15 @@ def pool_of(live: LiveExecution, frame: str) -> str:
         return pipeline_of(live.program, live.state, frame).pool
     run = live.state.runs[frame_parts(frame)[0]]
     return live.program.pipeline(run.step, block=run.block).pool
+
+
+def expire(live: LiveExecution, id: str) -> Expire:
+    """The command that ends a run whose time has passed."""
+    run = live.state.runs.get(id)
+    if run is None:
+        return Expire(run=id)
+    pipeline = live.program.pipeline(run.step, block=run.block)
+    return Expire(run=id, timeout_s=pipeline.timeout_s, deadline_s=pipeline.deadline_s)
 
 
 def is_due(live: LiveExecution, frame: str) -> bool:

@@ -17,9 +17,9 @@ from noetl.control.children import (
 )
 from noetl.control.executions import Control
 from noetl.control.heartbeats import TRANSIENT
-from noetl.control.live_execution import LiveExecution, fold
+from noetl.control.live_execution import LiveExecution, expire, fold
 from noetl.defaults import CANCEL_GRACE_S
-from noetl.engine.commands import Close, Command, Expire, Wake
+from noetl.engine.commands import Close, Command, Wake
 from noetl.engine.facts import ForTime, Paused
 from noetl.engine.state import LIVE, Frame, State, Status
 
@@ -79,7 +79,7 @@ def _commands_due(control: Control, live: LiveExecution) -> list[Command]:
             continue
         ends = [each for each in (run.timeout_at, run.deadline_at) if each is not None]
         if ends and min(ends) <= now:
-            found.append(Expire(run=run.id))
+            found.append(expire(live, run.id))
             continue
         waits = [frame for frame in run.frames.values() if isinstance(frame.parked, ForTime)]
         found += [Wake(frame=frame.id, call=frame.calls + 1) for frame in waits if _is_over(frame, now)]

@@ -15,6 +15,7 @@ from noetl.engine.commands import (
     Decide,
     EndLoop,
     Expire,
+    Lose,
     Pause,
     Report,
     Resume,
@@ -26,7 +27,7 @@ from noetl.engine.commands import (
 )
 from noetl.engine.compensation import ending
 from noetl.engine.delegation import accepted, is_current
-from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, Token
+from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, TaskStarted, Token
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
 from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, is_foreign, moment
@@ -66,8 +67,10 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return _wake(state, command, at)
         case Signal(name=name, data=data):
             return _signal(state, name, Output(data=data))
-        case Expire(run=run):
-            return _expire(program, state, run, at)
+        case Lose():
+            return _lose(program, state, command)
+        case Expire():
+            return _expire(program, state, command, at)
         case Pause(by=by):
             if state.status != "running":
                 raise Rejected("not-running", f"the execution is {state.status}")
@@ -138,13 +141,7 @@ def _unmerged(defaults: dict[str, JSON], given: dict[str, JSON]) -> Failure | No
 
 
 def _report(program: Program, state: State, report: Report, at: datetime) -> list[Fact]:
-    owner, index = frame_parts(report.frame)
-    run = state.runs.get(owner)
-    if run is None or run.output is not None:
-        raise Recorded
-    if (index is not None) if run.loop is None else index not in run.loop.flying:
-        raise Recorded
-    frame = run.frames.get(index)
+    run, frame = _open_frame(state, report.frame)
     _fence(report, frame)
     made: list[Fact] = []
     if not run.started and (report.facts or report.parked or report.started_at):
@@ -153,11 +150,55 @@ def _report(program: Program, state: State, report: Report, at: datetime) -> lis
     if first is not None:
         stamp = None if frame is not None and frame.epoch == report.epoch else report.epoch
         made += [replace(first, epoch=stamp), *others]
+    if report.running is not None:
+        made += _task_started(report, report.running, frame)
     if report.parked is not None:
         made.append(replace(report.parked, epoch=report.epoch if report.epoch > (0, 0) else None))
     if report.answer is not None:
         made.append(facts.FrameResumed(frame=report.frame, output=report.answer))
     return made
+
+
+def _open_frame(state: State, id: str) -> tuple[Run, Frame | None]:
+    """The run and, if it has facts in the log, the frame. Raises Recorded when the frame has ended."""
+    owner, index = frame_parts(id)
+    run = state.runs.get(owner)
+    if run is None or run.output is not None:
+        raise Recorded
+    if (index is not None) if run.loop is None else index not in run.loop.flying:
+        raise Recorded
+    return run, run.frames.get(index)
+
+
+def _task_started(report: Report, running: TaskStarted, frame: Frame | None) -> list[Fact]:
+    """Nothing for a repeated report."""
+    same = frame is not None and frame.epoch == report.epoch
+    if same and not report.facts and frame is not None and frame.running is not None:
+        return []
+    return [running if same or report.facts else replace(running, epoch=report.epoch)]
+
+
+def _lose(program: Program, state: State, command: Lose) -> list[Fact]:
+    run, frame = _open_frame(state, command.frame)
+    if run.looped and run.loop is None:
+        raise Recorded  # the worker read the items of the loop, which is no call
+    if frame is not None:
+        if frame.epoch is not None and command.epoch < frame.epoch:
+            raise Recorded  # another worker has reported since
+        if frame.parked is not None or frame.pc < 0 or (frame.closed and command.epoch <= frame.closed):
+            raise Recorded
+    task = program.pipeline(run.step, block=run.block).tasks[frame.pc if frame is not None else 0]
+    running = frame.running if frame is not None else None
+    return [
+        facts.FrameLost(
+            frame=command.frame,
+            call=frame.calls + 1 if frame is not None else 1,
+            task=task.name,
+            worker=command.worker,
+            epoch=command.epoch,
+            started_at=running.started_at if running is not None else None,
+        )
+    ]
 
 
 def _fence(report: Report, frame: Frame | None) -> None:
@@ -258,18 +299,25 @@ def _signal(state: State, name: str, output: Output) -> list[Fact]:
     return [facts.FrameResumed(frame=frame, output=output) for frame in woken]
 
 
-def _expire(program: Program, state: State, run_id: str, at: datetime) -> list[Fact]:
-    run = state.runs.get(run_id)
+def _expire(program: Program, state: State, command: Expire, at: datetime) -> list[Fact]:
+    run = state.runs.get(command.run)
     if run is None or run.output is not None:
         raise Recorded
     timeout = None if state.paused_at else run.timeout_at  # The end of the pause postpones it (D33).
     ends = [each for each in (timeout, run.deadline_at) if each is not None]
     if not ends or at < min(ends):
-        raise Rejected("not-yet", f"the time of {run_id} has not passed")
-    which = "timeout_s" if timeout == min(ends) else "deadline_s"
-    message = f"{run_id} took longer than its lifecycle.{which} allows"
-    error = Failure(kind="timeout", message=message, retryable=True)
+        raise Rejected("not-yet", f"the time of {command.run} has not passed")
+    error = Failure(kind="timeout", message=_expired(command, by_timeout=timeout == min(ends)), retryable=True)
     return _given_up(program, state, run, error)
+
+
+def _expired(command: Expire, *, by_timeout: bool) -> str:
+    if by_timeout and command.timeout_s is not None:
+        return f"{command.run} timed out after {command.timeout_s:g} s (lifecycle.timeout_s)"
+    if not by_timeout and command.deadline_s is not None:
+        return f"{command.run} timed out {command.deadline_s:g} s after its token was made (lifecycle.deadline_s)"
+    # The commands of 0.1 in tests/replay do not have the seconds.
+    return f"{command.run} took longer than its lifecycle.{'timeout_s' if by_timeout else 'deadline_s'} allows"
 
 
 def _given_up(program: Program, state: State, run: Run, error: Failure) -> list[Fact]:

@@ -36,7 +36,7 @@ def frame_of(run: Run, index: int | None) -> Frame:
 def advance(frame: Frame, fact: TaskDone) -> None:
     """Apply one call to a frame. The worker applies it to its own copy in the same way."""
     frame.calls = fact.call
-    frame.answer = frame.asked = frame.until = None
+    frame.answer = frame.asked = frame.until = frame.running = None
     for target, value in fact.set.items():
         scope, path = split(target)
         if scope == "iter":
@@ -195,6 +195,30 @@ def _step_started(state: State, fact: facts.StepStarted) -> None:
     run.timeout_at = fact.timeout_at
 
 
+def _task_started(state: State, fact: facts.TaskStarted) -> None:
+    frame = _frame_in(state, fact.frame)
+    frame.running = fact
+    if fact.epoch is not None:
+        frame.epoch = fact.epoch
+
+
+def _frame_lost(state: State, fact: facts.FrameLost) -> None:
+    owner, index = frame_parts(fact.frame)
+    frame = state.runs[owner].frames.get(index)
+    if frame is not None:
+        frame.running = None
+
+
+def _frame_in(state: State, id: str) -> Frame:
+    """The frame; a new one if this is its first fact."""
+    owner, index = frame_parts(id)
+    run = state.runs[owner]
+    frame = run.frames.get(index)
+    if frame is None:
+        frame = run.frames[index] = fresh_frame(run, index)
+    return frame
+
+
 def _task_done(state: State, fact: TaskDone) -> None:
     owner, index = frame_parts(fact.frame)
     run = state.runs[owner]
@@ -214,12 +238,8 @@ def _task_done(state: State, fact: TaskDone) -> None:
 
 
 def _parked(state: State, fact: facts.FrameParked) -> None:
-    owner, index = frame_parts(fact.frame)
-    run = state.runs[owner]
-    frame = run.frames.get(index)
-    if frame is None:
-        frame = run.frames[index] = fresh_frame(run, index)
-    frame.parked = fact.until
+    frame = _frame_in(state, fact.frame)
+    frame.parked, frame.running = fact.until, None
     frame.closed = fact.epoch
     if fact.stored:
         state.stored = True
@@ -441,9 +461,11 @@ _APPLIERS: dict[type, Applier] = {
     facts.StepWaiting: _waiting,
     facts.StepScheduled: _scheduled,
     facts.StepStarted: _step_started,
+    facts.TaskStarted: _task_started,
     facts.TaskDone: _task_done,
     facts.FrameParked: _parked,
     facts.FrameResumed: _resumed,
+    facts.FrameLost: _frame_lost,
     facts.LoopStarted: loop_started,
     facts.IterationDone: iteration_done,
     facts.IterationFailed: iteration_failed,

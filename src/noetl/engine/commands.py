@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from noetl.engine.facts import Fact, FrameParked, TaskDone
+from noetl.engine.facts import Fact, FrameParked, TaskDone, TaskStarted
 from noetl.output import JSON, Failure, Output
 
 
@@ -32,7 +32,8 @@ class Report(Struct, frozen=True, kw_only=True):
     document: str | None = None  # the text of the child that it waits for, which control checks and stores (D103)
     answer: Output | None = None  # what control answers to the parked call at once: the document has problems
     epoch: tuple[int, int] = (0, 0)
-    started_at: datetime | None = None
+    started_at: datetime | None = None  # when the worker began the frame: the timeout of the step runs from here
+    running: TaskStarted | None = None  # the call that runs now, after the facts
 
 
 class StartLoop(Struct, frozen=True, kw_only=True):
@@ -78,10 +79,20 @@ class Signal(Struct, frozen=True, kw_only=True):
     by: str | None = None
 
 
+class Lose(Struct, frozen=True, kw_only=True):
+    """The worker that holds a frame does not respond: its lease has expired, or another worker begins the frame."""
+
+    frame: str
+    worker: str
+    epoch: tuple[int, int]
+
+
 class Expire(Struct, frozen=True, kw_only=True):
     """The timeout or deadline of a run has passed (D33)."""
 
     run: str
+    timeout_s: float | None = None  # of the playbook, for the message
+    deadline_s: float | None = None
 
 
 class Pause(Struct, frozen=True, kw_only=True):
@@ -111,5 +122,6 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 Command: TypeAlias = (
-    Start | Report | StartLoop | EndLoop | Decide | Wake | Signal | Expire | Pause | Resume | Cancel | Close | Retry
-)
+    Start | Report | StartLoop | EndLoop | Decide | Wake | Signal | Lose | Expire
+    | Pause | Resume | Cancel | Close | Retry
+)  # fmt: skip

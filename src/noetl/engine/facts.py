@@ -75,6 +75,18 @@ class StepStarted(_Fact, frozen=True, tag="step.started"):
     timeout_at: datetime | None = None
 
 
+class TaskStarted(_Fact, frozen=True, tag="task.started"):
+    """A call that has run for a while, recorded while it runs. Of a quick call only task.done is recorded (D94)."""
+
+    frame: str
+    call: int  # the position that its task.done will take
+    task: str
+    started_at: datetime
+    attempt: int = 1
+    worker: str = ""  # the worker that runs it
+    epoch: tuple[int, int] | None = None  # only in the first fact of a grant
+
+
 class TaskDone(_Fact, frozen=True, tag="task.done"):
     """One call of a task: its output and the directive that its rules gave."""
 
@@ -147,6 +159,17 @@ class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
     run: str | None = None  # the block's run that has ended
     set: dict[str, JSON] = {}  # what the block wrote when it was done
     stored: tuple[str, ...] = ()  # the targets whose values are in the result store (D91)
+
+
+class FrameLost(_Fact, frozen=True, tag="frame.lost"):
+    """The worker that held the frame stopped responding. Another worker continues with this call (D94)."""
+
+    frame: str
+    call: int  # the first call that is not in the log: the worker may have made it
+    task: str
+    worker: str = ""
+    epoch: tuple[int, int] | None = None  # epoch of the grant that was lost
+    started_at: datetime | None = None  # None: the call is not known to have started
 
 
 class LoopStarted(_Fact, frozen=True, tag="loop.started"):
@@ -250,8 +273,8 @@ class Processed(_Fact, frozen=True, tag="playbook.processed"):
 
 
 Fact: TypeAlias = (
-    Requested | Evaluated | Started | StepWaiting | StepScheduled | StepStarted | TaskDone
-    | FrameParked | FrameResumed | LoopStarted | IterationDone | IterationFailed | LoopDone
+    Requested | Evaluated | Started | StepWaiting | StepScheduled | StepStarted | TaskStarted | TaskDone
+    | FrameParked | FrameResumed | FrameLost | LoopStarted | IterationDone | IterationFailed | LoopDone
     | StepDone | StepFailed | NextEvaluated | Paused | Resumed | Cancelled | Compensating | Retried
     | Finished | Processed
 )  # fmt: skip

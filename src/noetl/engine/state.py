@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct, field
 
-from noetl.engine.facts import Token, Until
+from noetl.engine.facts import TaskStarted, Token, Until
 from noetl.output import JSON, Failure, Output
 
 Status: TypeAlias = Literal["new", "running", "paused", "cancelling", "ok", "error", "cancelled"]
@@ -42,6 +42,7 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
         str, JSON
     ] = {}  # writes to ctx, by "path.of.names", of a parallel iteration: not yet visible to others
     until: datetime | None = None  # the next call must wait
+    running: TaskStarted | None = None  # the next call, if it is known to have started
     parked: Until | None = None
     answer: Output | None = None  # the output of the call in which it was parked
     asked: dict[str, JSON] | None = None  # the input of that call, as it was bound

@@ -167,7 +167,7 @@ def policy(owner: Pipeline) -> list[str]:
     lifecycle, failure, limits = (owner.policy.get(key) or {} for key in ("lifecycle", "failure", "limits"))
     lines = []
     if "timeout_s" in lifecycle:
-        lines.append(f"fails with kind timeout after {seconds(lifecycle['timeout_s'])} of work")
+        lines.append(f"fails with kind timeout {seconds(lifecycle['timeout_s'])} after a worker has begun it")
     if "deadline_s" in lifecycle:
         lines.append(f"fails with kind timeout {seconds(lifecycle['deadline_s'])} after its token was made")
     if failure.get("mode") == "best_effort":

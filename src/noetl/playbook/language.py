@@ -450,7 +450,7 @@ def _step_policy() -> RecordShape:
         "lifecycle",
         "Time limits of the step.",
         {
-            "timeout_s": KeyShape(NumberShape(0), "maximum seconds from the start of the step"),
+            "timeout_s": KeyShape(NumberShape(0), "maximum seconds from the moment at which a worker begins the step"),
             "deadline_s": KeyShape(NumberShape(0), "maximum seconds from the creation of the token"),
         },
     )

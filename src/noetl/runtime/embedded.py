@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
@@ -238,7 +239,7 @@ class EmbeddedRuntime:
         )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
         ports = WorkerPorts(self.control, queue, results, keychain)
-        self.worker = Worker(EMBEDDED_WORKER, ports, self.toolbox, clock, on_log_line=self.listeners)
+        self.worker = Worker(f"process {os.getpid()}", ports, self.toolbox, clock, on_log_line=self.listeners)
         self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
         self._waiters: dict[str, asyncio.Future[State]] = {}

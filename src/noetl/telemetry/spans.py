@@ -125,6 +125,8 @@ class Spans:
                 self._park(fact, at)
             case facts.FrameResumed(frame=frame):
                 self._frame(frame, at).note("resumed", at)
+            case facts.FrameLost(frame=frame, worker=worker, task=task):
+                self._frame(frame, at).note("lost", at, worker=_short(worker), task=_short(task))
             case facts.IterationDone(run=name, index=index):
                 done.append(self._iteration(name, index, at, None))
             case facts.IterationFailed(run=name, index=index, error=error):

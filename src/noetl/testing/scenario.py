@@ -14,8 +14,21 @@ from noetl.control.children import refused_document, without_document
 from noetl.control.playbooks import document_problems
 from noetl.engine import Agenda, Event, Recorded, apply, facts, handle
 from noetl.engine.apply import advance
-from noetl.engine.commands import Cancel, Close, Command, Expire, Pause, Report, Resume, Retry, Signal, Start, Wake
-from noetl.engine.facts import Fact, FrameParked, TaskDone, Token
+from noetl.engine.commands import (
+    Cancel,
+    Close,
+    Command,
+    Expire,
+    Lose,
+    Pause,
+    Report,
+    Resume,
+    Retry,
+    Signal,
+    Start,
+    Wake,
+)
+from noetl.engine.facts import Fact, FrameParked, TaskDone, TaskStarted, Token
 from noetl.engine.moves import Answered, Decided, Park, RunTask, due, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
@@ -54,6 +67,12 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, run, "; ".join(words)
         case facts.StepStarted(run=run, timeout_at=timeout):
             return name, run, f"timeout {timeout:%H:%M:%S}" if timeout else ""
+        case facts.TaskStarted(frame=frame, call=call, task=task, attempt=attempt, started_at=started_at):
+            again = f" #{attempt}" if attempt > 1 else ""
+            return name, f"{frame}/{call}", f"{task}{again} since {started_at:%H:%M:%S}" + _on(fact.worker, fact.epoch)
+        case facts.FrameLost(frame=frame, call=call, task=task, started_at=started):
+            since = f" since {started:%H:%M:%S}" if started else ""
+            return name, f"{frame}/{call}", f"{task}{since}" + _on(fact.worker, fact.epoch)
         case facts.TaskDone():
             return name, f"{fact.frame}/{fact.call}", _task(fact)
         case facts.FrameParked(frame=frame, until=until):
@@ -93,6 +112,10 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, "", status
         case _:
             return name, "", ""
+
+
+def _on(worker: str, epoch: tuple[int, int] | None) -> str:
+    return f"; on {worker}" + (f", epoch {epoch[0]}.{epoch[1]}" if epoch else "")
 
 
 def _task(fact: facts.TaskDone) -> str:
@@ -187,6 +210,7 @@ class Player:
         self.agenda: Agenda = {}
         self.at = START
         self.grants = 0
+        self.held: dict[str, tuple[int, int]] = {}  # frame → the epoch of the worker that has begun it
 
     def play(self, line: str) -> list[str]:
         """Run one command; returns the resulting facts, one per line."""
@@ -221,8 +245,16 @@ class Player:
                 return Wake(frame=word, output=_output(more) if more else None)
             case "signal":
                 return Signal(name=word, data=json.loads(more or "null"))
+            case "begin":
+                return Report(frame=word, position=0, epoch=self._grant(word), started_at=self.at)
+            case "running":
+                return self._running(word, float(more or 0))
+            case "lose":
+                worker, _, grant = more.partition(" ")
+                epoch = (1, int(grant)) if grant else self.held.pop(word, (1, self.grants))
+                return Lose(frame=word, worker=worker, epoch=epoch)
             case "expire":
-                return Expire(run=word)
+                return self._expire(word)
             case "pause":
                 return Pause()
             case "resume":
@@ -245,13 +277,39 @@ class Player:
         self.log += events
         return [_line(event) for event in events]
 
+    def _grant(self, frame: str) -> tuple[int, int]:
+        """The epoch of the worker that holds the frame."""
+        if frame not in self.held:
+            self.grants += 1
+            self.held[frame] = (1, self.grants)
+        return self.held[frame]
+
+    def _running(self, frame: str, seconds: float) -> Report:
+        """The next call of the frame has run for so many seconds."""
+        work = work_of(self.program, self.state, frame)
+        move, call = next_move(work, self.at), work.frame.calls + 1
+        assert isinstance(move, RunTask), f"{frame} makes no call now: {move}"
+        at = self.at - timedelta(seconds=seconds)
+        running = TaskStarted(
+            frame=frame, call=call, task=move.task.name, attempt=move.attempt, started_at=at, worker="w"
+        )
+        return Report(frame=frame, position=call - 1, epoch=self._grant(frame), started_at=at, running=running)
+
+    def _expire(self, id: str) -> Expire:
+        run = self.state.runs.get(id)
+        if run is None:
+            return Expire(run=id)
+        pipeline = self.program.pipeline(run.step, block=run.block)
+        return Expire(run=id, timeout_s=pipeline.timeout_s, deadline_s=pipeline.deadline_s)
+
     def _call(self, frame: str, answer: str) -> Report:
         """The report of the call that the frame waits for, with this answer."""
         run = self.state.runs.get(frame_parts(frame)[0])
         if run is None or run.output is not None:
             raise Recorded
         work = work_of(self.program, self.state, frame)
-        self.grants += 1
+        epoch = self._grant(frame)
+        del self.held[frame]
         position = work.frame.calls
         made: list[TaskDone] = []
         while True:
@@ -265,7 +323,7 @@ class Player:
             made.append(fact)
             advance(work.frame, fact)
             if isinstance(move, RunTask):
-                return Report(frame=frame, position=position, facts=tuple(made), epoch=(1, self.grants))
+                return Report(frame=frame, position=position, facts=tuple(made), epoch=epoch)
 
     def _run_by_itself(self) -> list[str]:
         """Run all frames up to their next call."""

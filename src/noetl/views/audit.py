@@ -69,8 +69,10 @@ class _Auditor:
             facts.Requested: self._requested, facts.Evaluated: self._evaluated,
             facts.Started: self._workflow_started, facts.StepWaiting: self._waiting,
             facts.StepScheduled: self._scheduled, facts.StepStarted: self._started,
-            facts.TaskDone: self._task_done, facts.FrameParked: self._parked,
-            facts.FrameResumed: self._resumed, facts.LoopStarted: self._loop_started,
+            facts.TaskStarted: self._of_frame(self.frames.started_task),
+            facts.TaskDone: self._of_frame(self.frames.called_task),
+            facts.FrameParked: self._of_frame(self.frames.parked), facts.FrameResumed: self._resumed,
+            facts.FrameLost: self._of_frame(self.frames.lost), facts.LoopStarted: self._loop_started,
             facts.IterationDone: self._iteration, facts.IterationFailed: self._iteration,
             facts.LoopDone: self._loop_done, facts.StepDone: self._done, facts.StepFailed: self._failed,
             facts.NextEvaluated: self._routed, facts.Paused: self._command, facts.Resumed: self._command,
@@ -296,17 +298,16 @@ class _Auditor:
 
     # Frames and loops
 
-    def _task_done(self, fact: facts.TaskDone) -> None:
-        run, index = frame_parts(fact.frame)
-        if self._live(run, fact) is not None:
-            self.loops.touched(run, index)
-            self.frames.called_task(fact)
+    def _of_frame(self, check: _Check) -> _Check:
+        """The check of a fact about a frame of a live run."""
 
-    def _parked(self, fact: facts.FrameParked) -> None:
-        run, index = frame_parts(fact.frame)
-        if self._live(run, fact) is not None:
-            self.loops.touched(run, index)
-            self.frames.parked(fact)
+        def checked(fact: facts.TaskStarted | facts.TaskDone | facts.FrameParked | facts.FrameLost) -> None:
+            run, index = frame_parts(fact.frame)
+            if self._live(run, fact) is not None:
+                self.loops.touched(run, index)
+                check(fact)
+
+        return checked
 
     def _resumed(self, fact: facts.FrameResumed) -> None:
         run, _ = frame_parts(fact.frame)
@@ -352,6 +353,7 @@ class _Frame:
         self.calls = 0
         self.attempt = 1
         self.over = False
+        self.running = False  # the next call is known to run
         self.parked: Until | None = None
         self.epoch: Epoch | None = None
 
@@ -386,7 +388,30 @@ class _FrameAudit:
         frame = self._frames.get(frame_parts(id)[0], {}).get(id)
         return frame.parked.block if frame is not None and isinstance(frame.parked, ForBlock) else None
 
+    def started_task(self, fact: facts.TaskStarted) -> None:
+        frame = self._next_call(fact)
+        if frame.running and fact.epoch is None:
+            self.report("started-twice", f"{fact.frame}: call {fact.call} is started twice by one worker")
+        frame.running = True
+
+    def lost(self, fact: facts.FrameLost) -> None:
+        frame = self._frame(fact.frame)
+        self._position(frame, fact.frame, fact.call)
+        if frame.parked is not None:
+            self.report("parked", f"the worker of {fact.frame} is lost while no worker holds it")
+        if fact.epoch is not None and frame.epoch is not None and fact.epoch < frame.epoch:
+            self.report("stale-epoch", f"{fact.frame}: the worker of epoch {fact.epoch} is lost after {frame.epoch}")
+        frame.running = False
+
     def called_task(self, fact: facts.TaskDone) -> None:
+        frame = self._next_call(fact)
+        frame.running = False
+        again = fact.directive == "retry" and fact.next >= 0
+        frame.calls, frame.attempt = fact.call, fact.attempt + 1 if again else 1
+        frame.over, frame.parked = fact.next < 0, None
+
+    def _next_call(self, fact: facts.TaskStarted | facts.TaskDone) -> _Frame:
+        """The frame, after a check that this is its next call."""
         frame = self._frame(fact.frame)
         self._position(frame, fact.frame, fact.call)
         if frame.parked is not None:
@@ -395,9 +420,7 @@ class _FrameAudit:
             self.report("attempt", f"{fact.frame}: attempt {fact.attempt} where {frame.attempt} is next")
         if fact.epoch is not None:
             self._epoch(frame, fact.frame, fact.epoch)
-        again = fact.directive == "retry" and fact.next >= 0
-        frame.calls, frame.attempt = fact.call, fact.attempt + 1 if again else 1
-        frame.over, frame.parked = fact.next < 0, None
+        return frame
 
     def parked(self, fact: facts.FrameParked) -> None:
         frame = self._frame(fact.frame)
@@ -406,7 +429,7 @@ class _FrameAudit:
             self.report("parked", f"{fact.frame} is parked twice")
         if fact.epoch is not None:
             self._epoch(frame, fact.frame, fact.epoch)
-        frame.parked = fact.until
+        frame.parked, frame.running = fact.until, False
 
     def resumed(self, fact: facts.FrameResumed) -> None:
         frame = self._frame(fact.frame)

@@ -17,13 +17,14 @@ from noetl.engine.facts import Evaluated, Fact, Finished, LoopDone, StepDone, St
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.state import State, Status
 from noetl.errors import Damaged, Problem, Severity
-from noetl.ids import frame_id
+from noetl.ids import call_id, frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.log import instant, readable
 from noetl.views.runs import RunRecord, Runs, Tally
 
 NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
+RUNNING_SHOWN_MAX = 5  # running calls of one run that are listed
 NAMES_MAX = 20  # names of steps that ran, listed when the requested step did not
 
 
@@ -183,6 +184,17 @@ class IterationFailure(Struct, frozen=True, kw_only=True):
     error: Failure
 
 
+class RunningCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A call that takes long, while it runs. Quick calls are shown when they are done."""
+
+    id: str  # "fetch#2[17]/5"
+    task: str
+    since: str
+    duration_s: float | None = None  # until now; None: the reader computes it
+    attempt: int = 1
+    worker: str = ""  # the worker that runs it
+
+
 class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A run of a step or a block; or a token that is not admitted, or whose admission failed."""
 
@@ -195,6 +207,9 @@ class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     iterations: IterationCounts | None = None
     failures: tuple[IterationFailure, ...] = ()  # the first failed iterations
     calls: int = 0  # calls of tools, also in its blocks
+    running: tuple[RunningCall, ...] = ()  # calls that take long, in the order of the iterations
+    running_left_out: int = 0
+    lost: int = 0  # workers that were lost while they held a frame of it
     retries: int = 0
     error: Failure | None = None
     handled: bool = False  # an arc has handled the failure
@@ -285,7 +300,7 @@ def with_empty_pools(document: ShowDocument, program: Program, has_workers: Call
 
     def with_reason(step: StepDocument, *, block: bool = False) -> StepDocument:
         step = replace(step, blocks=tuple(with_reason(each, block=True) for each in step.blocks))
-        if step.status not in ("scheduled", "running") or step.why is not None:
+        if step.status not in ("scheduled", "running") or step.why is not None or step.running:
             return step
         pool = program.pipeline(step.step, block=block or step.compensates is not None).pool
         if pool not in known:
@@ -356,6 +371,9 @@ def _run(record: RunRecord, until: datetime | None) -> StepDocument:
             IterationFailure(index=index, error=record.failures[index]) for index in sorted(record.failures)
         ),
         calls=record.calls,
+        running=running_calls(record, until),
+        running_left_out=max(0, len(record.running) - RUNNING_SHOWN_MAX),
+        lost=record.lost,
         retries=record.retries,
         error=record.error,
         handled=record.handled,
@@ -365,6 +383,22 @@ def _run(record: RunRecord, until: datetime | None) -> StepDocument:
         compensates=record.compensates,
         blocks=tuple(_run(block, until) for block in record.blocks.values()),
         blocks_left_out=max(0, sum(record.blocks_ended.values()) - _ended(record)),
+    )
+
+
+def running_calls(record: RunRecord, until: datetime | None = None) -> tuple[RunningCall, ...]:
+    """The first calls that take long."""
+    facts = sorted(record.running.items(), key=lambda item: item[0] or 0)[:RUNNING_SHOWN_MAX]
+    return tuple(
+        RunningCall(
+            id=call_id(fact.frame, fact.call),
+            task=fact.task,
+            since=instant(fact.started_at),
+            duration_s=_between(fact.started_at, until),
+            attempt=fact.attempt,
+            worker=fact.worker,
+        )
+        for _, fact in facts
     )
 
 

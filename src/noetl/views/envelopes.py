@@ -1,6 +1,6 @@
 """Envelopes: the public form of a log, one event per line (D75). One fact may give several envelopes.
 
-Some are derived from the fact and the state: `task.started`, `token.enqueued`, `ctx.patched` and
+Some are derived from the fact and the state: `task.started` of a quick call, `token.enqueued`, `ctx.patched` and
 `loop.iteration.started`. They are in chronological order, so a task starts before it is done.
 """
 
@@ -95,6 +95,7 @@ class Envelopes:
         ctx = state.ctx
         in_flight = _in_flight(state, fact)
         about = _about(state, fact)  # Before the fact is applied, while what it ends still exists.
+        shown = _is_running(state, fact)
         apply(state, fact, event.at)
         derived = list(_tokens(state, fact))
         if state.ctx is not ctx:  # Mappings are never changed in place: a write makes a new one.
@@ -104,8 +105,10 @@ class Envelopes:
         name = data.pop("fact")
         if "output" in data:
             data["output"] = {"status": "ok", **data["output"]}  # The encoding omits an ok status.
+        if isinstance(fact, facts.StepWaiting):
+            data["step"] = state.tokens[fact.token].step
         made = [self._made(event, 0, _Derived(name, about, data))]
-        if isinstance(fact, facts.TaskDone) and fact.started_at is not None:
+        if isinstance(fact, facts.TaskDone) and fact.started_at is not None and not shown:
             started = _Derived("task.started", about._replace(status="in_progress"), {"task": fact.task})
             made.insert(0, self._made(event._replace(at=fact.started_at), 1, started))
         made += [self._made(event, part, each) for part, each in enumerate(derived, len(made))]
@@ -142,6 +145,15 @@ class Envelopes:
 def alias(name: str) -> str:
     """The name in the specification: `step.done` is StepDone."""
     return _ALIASES.get(name) or "".join(map(str.capitalize, name.split(".")))
+
+
+def _is_running(state: State, fact: Fact) -> bool:
+    """Whether the log has the start of the call that is done now: it is shown once (D75)."""
+    if not isinstance(fact, facts.TaskDone):
+        return False
+    run, index = frame_parts(fact.frame)
+    frame = state.runs[run].frames.get(index)
+    return frame is not None and frame.running is not None
 
 
 def _in_flight(state: State, fact: Fact) -> dict[str, int]:
@@ -207,11 +219,17 @@ def _run_of(fact: Fact) -> str | None:
 def _about(state: State, fact: Fact) -> _About:
     match fact:
         case facts.TaskDone():
-            return _of_task(fact)
+            return _of_task(fact, _ENDED[fact.status])
+        case facts.TaskStarted():
+            return _of_task(fact, "in_progress")
         case facts.FrameParked(frame=frame, call=call):
             run, index = frame_parts(frame)
             iteration = frame if index is not None else None
             return _About("frame", frame, "paused", run=run, call=call_id(frame, call), iteration=iteration)
+        case facts.FrameLost(frame=frame, call=call, task=task):
+            run, index = frame_parts(frame)
+            iteration = frame if index is not None else None
+            return _About("frame", frame, "error", run, call_id(frame, call), iteration, task)
         case facts.FrameResumed(frame=frame):
             run, index = frame_parts(frame)
             iteration = frame if index is not None else None
@@ -239,11 +257,11 @@ def _about(state: State, fact: Fact) -> _About:
     return _of_execution(state, fact)
 
 
-def _of_task(fact: facts.TaskDone) -> _About:
+def _of_task(fact: facts.TaskStarted | facts.TaskDone, status: EnvelopeStatus) -> _About:
     frame, call = fact.frame, call_id(fact.frame, fact.call)
     run, index = frame_parts(frame)
     iteration = frame if index is not None else None
-    return _About("task", call, _ENDED[fact.status], run, call, iteration, fact.task, fact.attempt)
+    return _About("task", call, status, run, call, iteration, fact.task, fact.attempt)
 
 
 def _of_execution(state: State, fact: Fact) -> _About:

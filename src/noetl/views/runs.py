@@ -64,6 +64,8 @@ class RunRecord(Struct, kw_only=True):
     iterations: Tally | None = None
     inside: Tally | None = None  # of a list of loops: all iterations of the last one
     failures: dict[int, Failure] = field(default_factory=dict)  # of the first failed iterations, by index
+    running: dict[int | None, facts.TaskStarted] = field(default_factory=dict)  # calls that take long, by iteration
+    lost: int = 0  # workers that were lost while they held a frame of it
     waits_for: str | None = None  # what the frame of a run without a loop waits for
     child: str | None = None  # of a run without a loop: the child execution that it called last
     blocks: dict[str, RunRecord] = field(default_factory=dict)
@@ -105,12 +107,18 @@ class Runs:
             case facts.StepStarted(run=run):
                 record = self._live[run]
                 record.started_at, record.status = at, "running"
+            case facts.TaskStarted(frame=frame):
+                run, index = frame_parts(frame)
+                self._live[run].running[index] = fact
+                self._live[run].waits_for = None
             case facts.TaskDone():
                 self._called(fact)
             case facts.FrameParked(frame=frame, until=until):
                 self._parked(frame, until)
             case facts.FrameResumed(frame=frame):
                 self._live[frame_parts(frame)[0]].waits_for = None
+            case facts.FrameLost():
+                self._lost(fact)
             case facts.LoopStarted(run=run) | facts.IterationDone(run=run):
                 self._count(self._live[run])
             case facts.IterationFailed(run=run, index=index, error=error):
@@ -191,7 +199,11 @@ class Runs:
             record = caller
 
     def _called(self, fact: facts.TaskDone) -> None:
-        record = self._live[frame_parts(fact.frame)[0]]
+        run, index = frame_parts(fact.frame)
+        record = self._live[run]
+        record.waits_for = None
+        if record.running:
+            record.running.pop(index, None)
         began = fact.started_at
         if began is not None and (record.started_at is None or began < record.started_at):
             # The start is recorded with the first report, after a task is done; the task has the exact time.
@@ -208,6 +220,7 @@ class Runs:
 
     def _parked(self, frame: str, until: Until) -> None:
         run, index = frame_parts(frame)
+        self._live[run].running.pop(index, None)
         if isinstance(until, ForBlock):
             self._calling.add(frame)
         if index is not None:
@@ -217,9 +230,19 @@ class Runs:
         if isinstance(until, ForChild):
             record.child = until.execution_id
 
+    def _lost(self, fact: facts.FrameLost) -> None:
+        run, index = frame_parts(fact.frame)
+        record = self._live[run]
+        record.running.pop(index, None)
+        if index is None:
+            record.waits_for = f"for another worker: {lost_words(fact)}"
+        for each in (record, *self._around(record)):
+            each.lost += 1
+
     def _ended(self, run: str, status: str, at: datetime) -> RunRecord:
         record = self._live.pop(run)
         record.status, record.ended_at, record.waits_for = status, at, None
+        record.running.clear()
         caller = self._live.get(record.parent) if record.parent is not None else None
         if caller is not None:
             kept = caller.blocks_ended[status] = caller.blocks_ended.get(status, 0) + 1
@@ -238,6 +261,7 @@ class Runs:
         """Unfinished runs are stopped with the execution."""
         for record in self._live.values():
             record.status, record.ended_at, record.waits_for = "stopped", at, None
+            record.running.clear()
         self._live.clear()
 
 
@@ -266,6 +290,11 @@ def _with_blocks(record: RunRecord) -> Iterator[RunRecord]:
     yield record
     for block in record.blocks.values():
         yield from _with_blocks(block)
+
+
+def lost_words(fact: facts.FrameLost) -> str:
+    """`worker-1 was lost in task "fetch"`."""
+    return f'{fact.worker or "a worker"} was lost in task "{fact.task}"'
 
 
 def waits_for(until: Until) -> str:

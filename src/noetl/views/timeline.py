@@ -19,9 +19,16 @@ from noetl.engine.state import State, Status
 from noetl.ids import call_id, frame_id, frame_parts, token_id
 from noetl.output import JSON, Failure
 from noetl.playbook.model import END
-from noetl.views.documents import IterationCounts, describe_waiting, iterations_of
+from noetl.views.documents import (
+    RUNNING_SHOWN_MAX,
+    IterationCounts,
+    RunningCall,
+    describe_waiting,
+    iterations_of,
+    running_calls,
+)
 from noetl.views.log import instant, name_of
-from noetl.views.runs import RunRecord, Runs, waits_for
+from noetl.views.runs import RunRecord, Runs, lost_words, waits_for
 from noetl.views.step_counts import Counts, Sample, Track
 
 RUNS_SHOWN_MAX = 200  # runs of one step: the first ones and the newest
@@ -60,6 +67,9 @@ class RunBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
     iterations: IterationCounts | None = None
     calls: tuple[CallBar, ...] = ()
     calls_left_out: int = 0
+    running: tuple[RunningCall, ...] = ()  # calls that take long, in the order of the iterations
+    running_left_out: int = 0
+    lost: int = 0  # workers that were lost while they held a frame of it
     retries: int = 0
     error: Failure | None = None
     handled: bool = False
@@ -149,7 +159,7 @@ class Timeline:
         self.runs = Runs(execution_id)
         self.counts = Counts()
         self.by: str | None = None
-        self.steps_of: dict[str, str] = {}  # run → the step, or the block
+        self.steps_of: dict[str, str] = {}  # run → the step, or the block; token that has waited → the step
         self._spans: dict[str, _Span] = {}
         self._arcs: dict[tuple[str, int], _Arc] = {}
         self._marks: list[TimelineMark] = []
@@ -201,6 +211,8 @@ class Timeline:
             case facts.StepScheduled():
                 self.steps_of[fact.run] = fact.step
                 self._spans[fact.run] = _Span(scheduled_seq=seq, looped=fact.loop)
+            case facts.StepWaiting(token=token):
+                self.steps_of[token] = self.state.tokens[token].step
             case facts.TaskDone():
                 self._called(seq, fact)
             case facts.FrameParked(frame=frame, until=facts.ForSignal(name=name)):
@@ -301,6 +313,9 @@ class Timeline:
             iterations=iterations_of(record),
             calls=tuple(span.calls),
             calls_left_out=span.calls_left_out,
+            running=running_calls(record),
+            running_left_out=max(0, len(record.running) - RUNNING_SHOWN_MAX),
+            lost=record.lost,
             retries=record.retries,
             error=record.error,
             handled=record.handled,
@@ -347,6 +362,8 @@ def _mark(fact: Fact) -> str | None:
             return f"waits {waits_for(until)}"
         case facts.Compensating(error=error):
             return error.message
+        case facts.FrameLost():
+            return lost_words(fact)
         case facts.Finished(status=status):
             return status
     return None
@@ -459,10 +476,10 @@ class FactLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def fact_line(event: Event, steps_of: Mapping[str, str]) -> FactLine:
-    """`steps_of`: run → its step."""
+    """`steps_of`: run, or token that waits → its step."""
     fact = event.fact
     about, run = _about(fact)
-    task = fact if isinstance(fact, facts.TaskDone) else None
+    task = fact if isinstance(fact, facts.TaskStarted | facts.TaskDone) else None
     return FactLine(
         seq=event.seq,
         at=instant(event.at),
@@ -471,23 +488,25 @@ def fact_line(event: Event, steps_of: Mapping[str, str]) -> FactLine:
         step=steps_of.get(run) if run is not None else None,
         task=None if task is None else task.task,
         attempt=1 if task is None else task.attempt,
-        ms=task.ms if task is not None and task.started_at is not None else None,
+        ms=task.ms if isinstance(task, facts.TaskDone) and task.started_at is not None else None,
         words=_words(fact)[:LINE_CHARS_MAX],
         bad=_is_bad(fact),
     )
 
 
 def _about(fact: Fact) -> tuple[str, str | None]:
-    """The entity that the fact is about, and its run."""
+    """The entity that the fact is about, and its run or waiting token."""
     match fact:
-        case facts.TaskDone(frame=frame, call=call):
+        case facts.TaskStarted(frame=frame, call=call) | facts.TaskDone(frame=frame, call=call):
             return call_id(frame, call), frame_parts(frame)[0]
+        case facts.FrameLost(frame=frame):
+            return frame, frame_parts(frame)[0]
         case facts.FrameParked(frame=frame) | facts.FrameResumed(frame=frame):
             return frame, frame_parts(frame)[0]
         case facts.IterationDone(run=run, index=index) | facts.IterationFailed(run=run, index=index):
             return frame_id(run, index), run
         case facts.StepWaiting(token=token):
-            return token, None
+            return token, token
         case facts.StepFailed(run=None, tokens=tokens):
             return ", ".join(tokens), None
     named = getattr(fact, "run", None)
@@ -509,6 +528,11 @@ def _words(fact: Fact) -> str:
             return f"{again}{_input(given)}".rstrip("; ")
         case facts.TaskDone():
             return _task(fact)
+        case facts.TaskStarted(task=name, attempt=attempt, worker=worker):
+            again = f", attempt {attempt}" if attempt > 1 else ""
+            return f"{name}: running{again}" + (f" on {worker}" if worker else "")
+        case facts.FrameLost():
+            return lost_words(fact)
         case facts.FrameParked(until=until):
             return f"waits {waits_for(until)}"
         case facts.LoopStarted(count=count, width=width, parallel=parallel):
@@ -558,7 +582,7 @@ def _is_bad(fact: Fact) -> bool:
     match fact:
         case facts.TaskDone(status="error"):
             return fact.directive in ("fail", "retry")
-        case facts.TaskDone(directive="fail") | facts.StepFailed() | facts.IterationFailed():
+        case facts.TaskDone(directive="fail") | facts.StepFailed() | facts.IterationFailed() | facts.FrameLost():
             return True
         case facts.Finished(status=status) | facts.Processed(status=status):
             return status in _BAD

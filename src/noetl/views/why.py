@@ -21,7 +21,7 @@ from noetl.output import JSON, Failure
 from noetl.playbook import model
 from noetl.template.compile import ScopePath, Template, TemplateError
 from noetl.template.values import MISSING, lookup, path_text, to_json
-from noetl.views.runs import waits_for
+from noetl.views.runs import lost_words, waits_for
 
 VALUE_CHARS_MAX = 200
 SEEN_MAX = 20  # paths of one guard that are displayed
@@ -227,6 +227,7 @@ class RunWhy(Struct, kw_only=True):
     calls: list[CallWhy] = field(default_factory=list)
     calls_left_out: int = 0
     iterations: tuple[int, int, int] | None = None  # total, succeeded, failed
+    running: str | None = None  # the task that runs, if it takes long and the run is no loop
     waits_for: str | None = None  # what its parked frame waits for
     ended: str | None = None  # step.done, step.failed, loop.done; None: it has not ended
     error: Failure | None = None
@@ -327,8 +328,12 @@ class _Reader:
                 self._count(run)
             case facts.FrameParked(until=until):
                 run.waits_for = waits_for(until)
-            case facts.FrameResumed():
-                run.waits_for = None
+            case facts.FrameResumed() | facts.TaskDone():
+                run.running = run.waits_for = None
+            case facts.TaskStarted(task=task):
+                run.running, run.waits_for = task, None
+            case facts.FrameLost():
+                run.running, run.waits_for = None, f"for another worker: {lost_words(fact)}"
             case facts.StepDone() | facts.LoopDone():
                 run.ended, run.waits_for = str(fact.__struct_config__.tag), None
             case facts.StepFailed(error=error):

@@ -60,7 +60,10 @@ def _run(run: RunWhy) -> Iterator[str]:
 
 def _end(run: RunWhy) -> Iterator[str]:
     if run.ended is None:
-        yield f"waits {run.waits_for}" if run.waits_for else "has not ended"
+        if run.running is not None:
+            yield f"runs the task {one_line(run.running)}"
+        else:
+            yield f"waits {run.waits_for}" if run.waits_for else "has not ended"
         return
     yield f"ended with {run.ended}{_because(run.error)}"
     if run.routing_error is not None:

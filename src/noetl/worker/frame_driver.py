@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report
-from noetl.engine.facts import ForTime, FrameParked, TaskDone
+from noetl.engine.facts import ForTime, FrameParked, TaskDone, TaskStarted
 from noetl.engine.moves import Answered, Decided, Over, Park, RunTask, Wait
 from noetl.engine.pipeline import next_move, refused, take
 from noetl.engine.results import absent, recorded, restore
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from noetl.worker.worker import Worker
 
 PARK_AFTER_S = 5.0  # a longer wait parks the frame
-SLOW_S = 0.05  # a task that takes longer is reported as started
+LOOK_S = 0.05  # between two looks of a worker at its frames; at the second one a frame is reported as started
+OVERDUE_S = 0.45  # a call that runs for longer is reported as started, and a task that ended longer ago as done
 PROGRESS_S = 0.2  # between two progress messages
 LINE_CHARS_MAX = 1_000
 
@@ -59,6 +60,13 @@ class LogLine(NamedTuple):
 class FrameDriver:
     """Holds the frame and the time of its owner. It is the CallContext of the frame's calls."""
 
+    # Most frames are so quick that these never change.
+    _looks = 0  # of the worker
+    _is_started = False  # the start of the frame was reported
+    _announced = 0  # the call whose start was reported
+    _reporting: asyncio.Task[bool] | None = None  # a report beside the running call
+    _running: tuple[RunTask, datetime, float] | None = None  # the call, and when it began
+
     def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
         self.worker = worker
         self.execution_id = execution_id
@@ -69,6 +77,7 @@ class FrameDriver:
         self.following: tuple[Grant, ...] = ()  # grants in the last answer
         self._time = (grant.at, worker.clock.monotonic())
         self._unreported: list[TaskDone] = []
+        self._reported = self._time[1]  # when the last effect was reported
         self._stopped = False
         self._timeout: asyncio.Timeout | None = None  # around the running call
         self._missing: Output | None = None  # the failure to read an item or an earlier result
@@ -106,6 +115,9 @@ class FrameDriver:
             await self._run_pipeline()
         except Stopped:
             self.committed = False  # our last results are not in the log
+        finally:
+            if self._reporting is not None:
+                self._reporting.cancel()
 
     async def _run_pipeline(self) -> None:
         clock = self.worker.clock
@@ -116,13 +128,17 @@ class FrameDriver:
             match move:
                 case RunTask():
                     begun, started_at = clock.monotonic(), self.now()
-                    output = credentials.missing or await self._call(move, started_at)
-                    ms = round((clock.monotonic() - begun) * 1000, 3)
+                    self._running = move, started_at, begun
+                    output = credentials.missing or await self._call(move)
+                    self._running, ended = None, clock.monotonic()
+                    ms = round((ended - begun) * 1000, 3)
                     fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
                     await self._add(replace(fact, started_at=started_at))
                     # The barrier: the next effect begins only after this one is committed.
-                    if not move.task.pure and not await self._flush():
-                        return
+                    if not move.task.pure or ended - self._reported >= OVERDUE_S:
+                        self._reported = ended
+                        if not await self._flush():
+                            return
                 case Answered():
                     await self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
                 case Decided(fact):
@@ -141,7 +157,9 @@ class FrameDriver:
         raise Stopped
 
     async def _release(self) -> None:
-        """The worker is draining and has not begun the frame: an empty report returns it."""
+        """The worker is draining and runs no call of the frame: an empty report returns it."""
+        if not await self._flush():
+            return
         report = Report(frame=self.work.frame.id, position=self.position, epoch=self.epoch)
         with suppress(Unavailable, NotFound, Rejected):  # then the frame is free when our lease expires
             await self.worker.link.report(self.execution_id, report)
@@ -158,7 +176,7 @@ class FrameDriver:
 
     # Calls
 
-    async def _call(self, called: RunTask, started_at: datetime) -> Output:
+    async def _call(self, called: RunTask) -> Output:
         if self._missing is not None:
             return self._missing
         if not called.task.pure and self._lost:
@@ -170,13 +188,11 @@ class FrameDriver:
             results = self.result_policy.store_in(self.worker.results)
         except Rejected as error:
             return failed("input", str(error))
-        if called.task.pure:
+        seconds = total_s(called.task.spec)
+        if called.task.pure and seconds is None:
             return await self._stored(
                 self._credentials.mask_output(called, await self.worker.tool(called, self)), results
             )
-        loop = asyncio.get_running_loop()
-        slow = loop.call_later(SLOW_S, self._on_slow, started_at) if self.position == 0 else None
-        seconds = total_s(called.task.spec)
         try:
             async with asyncio.timeout(seconds) as self._timeout:
                 failpoint("worker.before-call")
@@ -185,12 +201,9 @@ class FrameDriver:
         except TimeoutError:
             if self._stopped:
                 raise Stopped from None
-            message = f'task "{called.task.name}" took longer than its timeout of {seconds:g} s'
-            output = failed("timeout", message, retryable=True)
+            output = failed("timeout", f'task "{called.task.name}" timed out after {seconds:g} s', retryable=True)
         finally:
             self._timeout = None
-            if slow is not None:
-                slow.cancel()
         return await self._stored(self._credentials.mask_output(called, output), results)
 
     def say(self, text: str) -> None:
@@ -210,20 +223,6 @@ class FrameDriver:
     def _publish(self, kind: Literal["line", "progress"], text: str) -> None:
         for hook in self.worker.on_log_line:
             hook(LogLine(self.execution_id, self.work.frame.id, kind, text))
-
-    def _on_slow(self, started_at: datetime) -> None:
-        """Report that the task has started: observers see it, and the timeout of the step begins."""
-        frame = self.work.frame
-        report = Report(frame=frame.id, position=frame.calls, epoch=self.epoch, started_at=started_at)
-        self.worker.spawn(self._report_started(report))
-
-    async def _report_started(self, report: Report) -> None:
-        try:
-            answer = await self.worker.link.report(self.execution_id, report)
-        except (Unavailable, NotFound):
-            return
-        if answer.why == "fenced":
-            self.stop()
 
     async def _stored(self, output: Output, results: ResultStore) -> Output:
         """Store large data in the result store before the event that refers to it (D51)."""
@@ -278,6 +277,84 @@ class FrameDriver:
 
     # Reports
 
+    def look(self) -> None:
+        """Report beside the running call what observers cannot see otherwise (D93, D94).
+
+        That the frame has started, which begins the timeout of its step; a call that takes long; and pure tasks,
+        which have ended without a report.
+        """
+        self._looks += 1
+        if self._reporting is not None and not self._reporting.done():
+            return
+        now, running = self.worker.clock.monotonic(), self._running
+        is_late = bool(self._unreported) and now - self._reported >= OVERDUE_S
+        if running is not None and self._announced != self.work.frame.calls + 1:
+            is_late = is_late or now - running[2] >= OVERDUE_S
+        if is_late or (self._looks > 1 and not self._is_started and self._is_frame_new()):
+            report = self._new_report(running=self._started_call(now))
+            if report.facts:
+                self._reporting = asyncio.ensure_future(self._report_aside(report))
+            else:
+                self.worker.spawn(self._announce(report))
+
+    def _is_frame_new(self) -> bool:
+        """Whether this may be the first report of a frame. A decision of control is no frame."""
+        place = self.work.place
+        return self.position == 0 and place.closes is None and place.decides is None
+
+    def _started_call(self, now: float) -> TaskStarted | None:
+        """The running call, if it takes long."""
+        if self._running is None or now - self._running[2] < OVERDUE_S:
+            return None
+        called, started_at, _ = self._running
+        frame = self.work.frame
+        self._announced = frame.calls + 1
+        return TaskStarted(
+            frame=frame.id,
+            call=self._announced,
+            task=called.task.name,
+            started_at=started_at,
+            attempt=called.attempt,
+            worker=self.worker.name,
+        )
+
+    async def _announce(self, report: Report) -> None:
+        try:
+            answer = await self.worker.link.report(self.execution_id, report)
+        except (Unavailable, NotFound, Rejected):
+            self._is_started, self._announced = False, 0  # the next look tries again
+            return
+        if answer.why == "fenced":
+            self.stop()
+
+    async def _report_aside(self, report: Report) -> bool:
+        """Report facts beside the running call. False: we no longer hold the frame."""
+        try:
+            answer = await self._report(report)
+        except Stopped:
+            answer = ReportAnswer("stop")
+        if answer.word == "stop":
+            self.stop()
+        return answer.word == "go"
+
+    def _new_report(
+        self, parked: FrameParked | None = None, document: str | None = None, *, running: TaskStarted | None = None
+    ) -> Report:
+        """The report of all unreported facts. Its answer must be awaited before the next one is sent."""
+        facts, self._unreported = tuple(self._unreported), []
+        position, self._is_started = self.position, True
+        self.position += len(facts)
+        return Report(
+            frame=self.work.frame.id,
+            position=position,
+            facts=facts,
+            parked=parked,
+            document=document,
+            epoch=self.epoch,
+            started_at=self._time[0] if position == 0 or running is not None else None,
+            running=running,
+        )
+
     async def _add(self, fact: TaskDone) -> None:
         """Add a fact to the report, cut to the limit of the log; our own frame keeps all values."""
         cut = recorded(self.work, fact, self.result_policy.inline_max)
@@ -289,26 +366,19 @@ class FrameDriver:
 
     async def _flush(self, parked: FrameParked | None = None, document: str | None = None) -> bool:
         """Report new facts. False: we no longer hold the frame."""
+        if self._reporting is not None and not await self._reporting:
+            return False
         if not self._unreported and parked is None:
             return True
-        report = Report(
-            frame=self.work.frame.id,
-            position=self.position,
-            facts=tuple(self._unreported),
-            parked=parked,
-            document=document,
-            epoch=self.epoch,
-        )
         over = parked is not None or self.work.frame.pc < 0
         # A draining worker asks for no frames: they would be idle until their leases expire.
+        report = self._new_report(parked, document)
         answer = await self._report(report, room=1 if over and not self.worker.draining else 0)
         failpoint("worker.after-report")
-        self.position += len(self._unreported)
-        self._unreported = []
         self.following = answer.next
         return answer.word == "go"
 
-    async def _report(self, report: Report, room: int) -> ReportAnswer:
+    async def _report(self, report: Report, room: int = 0) -> ReportAnswer:
         """Repeat the report until it is answered: its position makes it count once."""
         worker = self.worker
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple, TypeAlias
@@ -15,7 +16,7 @@ from noetl.output import JSON
 from noetl.paging import PageReader
 from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
-from noetl.worker.frame_driver import FrameDriver, LogLine
+from noetl.worker.frame_driver import LOOK_S, FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Lineage, Refs
 from noetl.worker.retry import RETRY_S
@@ -52,6 +53,7 @@ class Worker:
         self.on_log_line = on_log_line
         self.drivers: dict[tuple[str, str], FrameDriver] = {}
         self.draining = False  # whether it begins no more frames
+        self._watch: asyncio.TimerHandle | None = None  # of the next look; None: there are no frames
         self._background = BackgroundTasks()
 
     async def serve(self) -> None:
@@ -93,6 +95,12 @@ class Worker:
         """Run work in the background."""
         self._background.spawn(work)
 
+    def _look(self) -> None:
+        """One timer for all frames: a timer for each would be a noticeable part of the cost of a quick one."""
+        for driver in list(self.drivers.values()):
+            driver.look()
+        self._watch = asyncio.get_running_loop().call_later(LOOK_S, self._look) if self.drivers else None
+
     def _stop(self, frames: Iterable[tuple[str, str]]) -> None:
         for held in frames:
             if held in self.drivers:
@@ -124,6 +132,8 @@ class Worker:
         """Whether all results are committed, and the grants of the next frames."""
         held = (execution_id, grant.work.frame.id)
         driver = self.drivers[held] = FrameDriver(self, execution_id, grant)
+        if self._watch is None:
+            self._watch = asyncio.get_running_loop().call_later(LOOK_S, self._look)
         try:
             await driver.run()
         finally:

@@ -12,6 +12,7 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from noetl.adapters.nats.queue import PULL_S
+from noetl.engine.facts import FrameLost
 from tests.chaos.distributed.audit import audited, p99, report
 from tests.chaos.distributed.cluster import (
     BUSY_S,
@@ -116,6 +117,9 @@ async def _stop_workers() -> None:
         )
         assert len(verdict.ok) == HELD * ROUNDS
         assert effects.repeats == len(taken) > STOPS
+        lost = {id: [each.fact for each in verdict.logs[id] if isinstance(each.fact, FrameLost)] for id in taken}
+        assert all({fact.worker for fact in each} <= set(cluster.workers) for each in lost.values())
+        assert all(each and {fact.frame for fact in each} == {"start#1"} for each in lost.values())
         # The other results arrive after the end of the frame, and are refused.
         assert fenced >= len([each for each in taken.values() if each.holds == 2])
         # NATS delivers pointers to stopped workers, too, until their requests expire.

@@ -14,6 +14,7 @@ from noetl.engine.facts import (
     ForChild,
     ForSignal,
     ForTime,
+    FrameLost,
     FrameParked,
     FrameResumed,
     IterationDone,
@@ -28,6 +29,7 @@ from noetl.engine.facts import (
     StepScheduled,
     StepStarted,
     TaskDone,
+    TaskStarted,
 )
 from noetl.output import Failure, Output
 from noetl.testing import FakeClock
@@ -259,3 +261,14 @@ def test_rates_have_the_digits_that_matter() -> None:
     assert [per_second(rate) for rate in (12_345.6, 12, 2.55, 0.5, 0.2)] == [
         "12,346/s", "12/s", "2.5/s", "0.5/s", "12.0/min",
     ]  # fmt: skip
+
+
+def test_a_task_that_takes_long_is_named_while_it_runs_and_a_lost_worker_is_told_d94() -> None:
+    watched = WatchedExecution()
+    running = TaskStarted(frame="a#1", call=2, task="fetch", started_at=AT, worker="w")
+    watched.see(scheduled("a#1"), StepStarted(run="a#1"), running)
+    assert watched.progress.rows[ROOT, "a#1"].task == "fetch"
+    assert watched.see(FrameLost(frame="a#1", call=2, task="fetch", worker="w")) == ['! a  w was lost in task "fetch"']
+    assert watched.progress.rows[ROOT, "a#1"].task == ""
+    watched.see(running, TaskDone(frame="a#1", call=2, task="fetch", directive="continue", next=-1, output=Output()))
+    assert watched.progress.rows[ROOT, "a#1"].task == ""

@@ -40,7 +40,8 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
         ReportRequest("e", Report(frame="a#1", position=0, facts=(FACT,), epoch=(3, 4)), 2),
         b'{"v":1,"ask":"reported","body":{"execution_id":"e","report":{"frame":"a#1","position":0,"facts":'
         b'[{"fact":"task.done","frame":"a#1","call":1,"task":"t","directive":"continue","next":-1,"output":'
-        b'{"data":{"n":1180591620717411303424}}}],"parked":null,"epoch":[3,4],"started_at":null},"room":2}}',
+        b'{"data":{"n":1180591620717411303424}}}],"parked":null,"document":null,"answer":null,"epoch":[3,4],'
+        b'"started_at":null,"running":null},"room":2}}',
     ),
     (
         BeatRequest("w", (("e", "a#1", (3, 4)),)),
@@ -53,7 +54,8 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
     ),
     (
         encode_command("e", Cancel(reason="r")),
-        b'{"v":1,"ask":"commanded","body":{"execution_id":"e","kind":"Cancel","command":{"reason":"r","by":null}}}',
+        b'{"v":1,"ask":"commanded","body":{"execution_id":"e","kind":"Cancel","command":{"reason":"r","by":null,'
+        b'"compensate":false}}}',
     ),
     (
         IterationsRequest("e", "a#1", (0, 3, 1)),

@@ -143,7 +143,7 @@ def test_a_policy_says_limits_of_time_and_what_a_failure_means() -> None:
         },
     )
     assert describe.policy(step) == [
-        "fails with kind timeout after 600 s of work",
+        "fails with kind timeout 600 s after a worker has begun it",
         "fails with kind timeout 1.5 s after its token was made",
         "best effort: failed iterations do not stop the others; at most 25% may fail",
         "limit calls: 7",

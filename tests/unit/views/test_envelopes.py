@@ -241,3 +241,34 @@ def test_events_have_the_trace_of_their_execution_d66() -> None:
     assert trace_id("0199b3c2-0004-7000-8000-00000000000A") == "0199b3c20004700080000000000000" + "0a"
     assert len(trace_id("no-uuid")) == len(trace_id("g" * 32)) == 32
     assert trace_id("a") != trace_id("b")
+
+
+def test_the_start_of_a_call_is_told_once_also_when_the_log_has_it_d94() -> None:
+    player = played(CHAIN, "running start#1 1", "report start#1 ok 7")
+    log = [
+        event._replace(fact=replace(event.fact, started_at=START)) if isinstance(event.fact, TaskDone) else event
+        for event in player.log
+    ]
+    starts = [each for each in envelopes(log) if each.name == "task.started"]
+    assert [(each.event_id, each.task_run_id, each.status, each.source) for each in starts] == [
+        ("e/6", "start#1/1", "in_progress", "worker"),
+        ("e/12.1", "last#1/1", "in_progress", "worker"),
+    ]
+    assert starts[0].data["worker"] == "w"
+
+
+def test_a_lost_worker_is_told_with_its_call_d94() -> None:
+    [lost] = [each for each in envelopes(played(CHAIN, "begin start#1", "lose start#1 one").log) if "lost" in each.name]
+    assert (lost.name, lost.alias, lost.entity, lost.entity_id, lost.task_run_id, lost.task_label, lost.status) == (
+        "frame.lost", "FrameLost", "frame", "start#1", "start#1/1", "one", "error",
+    )  # fmt: skip
+
+
+def test_a_token_that_waits_names_its_step() -> None:
+    waiting = [
+        (each.entity_id, each.data["step"])
+        for player in scenarios().values()
+        for each in envelopes(player.log)
+        if each.name == "step.waiting"
+    ]
+    assert ("start#1>0", "gate") in waiting

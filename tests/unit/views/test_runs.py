@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from noetl.engine.facts import TaskDone
 from noetl.output import JSON
-from noetl.views.documents import read_runs
+from noetl.views.documents import read_runs, show_document
 from noetl.views.replay import differences
 from noetl.views.runs import Runs
 from tests.unit.views.playing import played, scenarios
@@ -51,3 +51,40 @@ def test_what_an_error_says_already_is_not_told_as_printed() -> None:
             fact = replace(fact, output=replace(fact.output, own={"shell": said}))
         runs.feed(event._replace(fact=fact))
     assert (runs.state.failure is not None, runs.printed) == (True, "")
+
+
+PIPELINE = """
+workflow:
+- step: start
+  tool: [{name: one, kind: http, url: x}, {name: two, kind: http, url: x}]
+"""
+
+
+def test_a_call_that_takes_long_is_remembered_while_it_runs_d94() -> None:
+    player = played(PIPELINE, "report start#1 ok", "running start#1 3")
+    record = read_runs("e", player.log).steps["start#1"]
+    assert (record.status, record.waits_for, [each.task for each in record.running.values()]) == (
+        "running", None, ["two"],
+    )  # fmt: skip
+    player.play("lose start#1 worker-1")
+    record = read_runs("e", player.log).steps["start#1"]
+    assert (record.running, record.lost) == ({}, 1)
+    assert record.waits_for == 'for another worker: worker-1 was lost in task "two"'
+    player.play("running start#1")
+    assert read_runs("e", player.log).steps["start#1"].waits_for is None
+    player.play("report start#1 ok")
+    record = read_runs("e", player.log).steps["start#1"]
+    assert (record.status, record.running, record.lost) == ("ok", {}, 1)
+
+
+def test_the_calls_of_a_loop_that_take_long_are_listed_up_to_a_number_d94() -> None:
+    loop = """
+workflow:
+- step: start
+  loop: {in: [1, 2, 3, 4, 5, 6, 7], iterator: n, spec: {mode: parallel}}
+  tool: {name: one, kind: http, url: x}
+"""
+    player = played(loop, *(f"running start#1[{index}] 2" for index in (6, 5, 4, 3, 2, 1, 0)))
+    [step] = show_document(read_runs("e", player.log)).steps
+    assert [(each.id, each.duration_s) for each in step.running] == [(f"start#1[{n}]/1", 2.0) for n in range(5)]
+    assert step.running_left_out == 2

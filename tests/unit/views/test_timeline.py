@@ -7,10 +7,11 @@ from collections import Counter
 import msgspec
 import pytest
 
+from noetl.engine.facts import StepWaiting
 from noetl.engine.state import State
 from noetl.output import JSON
 from noetl.testing.scenario import Player
-from noetl.views.timeline import RUNS_SHOWN_MAX, Timeline
+from noetl.views.timeline import RUNS_SHOWN_MAX, Timeline, fact_line
 from tests.unit.views.playing import NAMES, played, scenarios
 
 FORK = """
@@ -156,3 +157,34 @@ def test_a_timeline_of_a_part_of_a_log_tells_nothing_of_the_rest() -> None:
     assert document["seq"] == 4
     assert [line["step"] for line in document["steps"]] == ["start"]
     assert document["status"] == "running"
+
+
+def test_the_timeline_has_the_running_calls_and_the_lost_workers_d94() -> None:
+    player = played(FORK, "running a#1 2")
+    timeline = read(player)
+    [a] = [run for line in timeline.document().steps for run in line.runs if run.id == "a#1"]
+    assert [(call.id, call.task, call.worker) for call in a.running] == [("a#1/1", "t", "w")]
+    player.play("lose a#1 w")
+    timeline = read(player)
+    [a] = [run for line in timeline.document().steps for run in line.runs if run.id == "a#1"]
+    assert (a.running, a.lost, a.why) == ((), 1, 'waits for another worker: w was lost in task "t"')
+    assert [mark.words for mark in timeline.document().marks if mark.name == "frame.lost"] == ['w was lost in task "t"']
+    lines = {event.seq: fact_line(event, timeline.steps_of) for event in player.log}
+    assert [(each.name, each.about, each.words) for each in lines.values() if each.step == "a"][2:] == [
+        ("task.started", "a#1/1", "t: running on w"),
+        ("frame.lost", "a#1", 'w was lost in task "t"'),
+    ]
+
+
+def test_the_line_of_a_waiting_token_names_its_step() -> None:
+    player = scenarios()["admission_waits_until_ctx_changes"]
+    timeline = read(player)
+    waiting = [fact_line(event, timeline.steps_of) for event in player.log if isinstance(event.fact, StepWaiting)]
+    assert [(each.about, each.step) for each in waiting] == [("start#1>0", "gate")]
+
+
+def read(player: Player) -> Timeline:
+    timeline = Timeline("e")
+    for event in player.log:
+        timeline.feed(event)
+    return timeline

@@ -50,7 +50,7 @@ def test_a_call_whose_step_has_ended_without_it_is_not_waited_for() -> None:
     assert runtime.worker.drivers == {}
     [late] = [event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed)]
     assert (late.error.kind, late.error.message) == (
-        "timeout", "start#1 took longer than its lifecycle.deadline_s allows",
+        "timeout", "start#1 timed out 0.01 s after its token was made (lifecycle.deadline_s)",
     )  # fmt: skip
 
 
@@ -76,7 +76,7 @@ def test_a_call_that_takes_longer_than_its_timeout_is_cancelled_and_may_be_tried
     run_in(runtime, work)
     assert cancelled.is_set()
     [done] = [event.fact for event in runtime.events if isinstance(event.fact, facts.TaskDone)]
-    expected = failed("timeout", 'task "start_task" took longer than its timeout of 0.01 s', retryable=True)
+    expected = failed("timeout", 'task "start_task" timed out after 0.01 s', retryable=True)
     assert done.output == replace(expected, own=NO_RESPONSE)
 
 

@@ -1254,6 +1254,21 @@ export interface components {
             /** @constant */
             type: "time";
         };
+        /** FrameLost */
+        FrameLost: {
+            frame: string;
+            call: number;
+            task: string;
+            /** @default  */
+            worker?: string;
+            epoch?: [
+                number,
+                number
+            ] | null;
+            started_at?: string | null;
+            /** @constant */
+            fact: "frame.lost";
+        };
         /** FrameParked */
         FrameParked: {
             frame: string;
@@ -1372,7 +1387,7 @@ export interface components {
         LogEntry: {
             first_seq: number;
             at: string;
-            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
+            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** LogPage */
         LogPage: {
@@ -1622,6 +1637,12 @@ export interface components {
             calls?: components["schemas"]["CallBar"][];
             /** @default 0 */
             calls_left_out?: number;
+            /** @default [] */
+            running?: components["schemas"]["RunningCall"][];
+            /** @default 0 */
+            running_left_out?: number;
+            /** @default 0 */
+            lost?: number;
             /** @default 0 */
             retries?: number;
             error?: components["schemas"]["Failure"] | null;
@@ -1663,6 +1684,7 @@ export interface components {
                 number,
                 number
             ] | null;
+            running?: string | null;
             waits_for?: string | null;
             ended?: string | null;
             error?: components["schemas"]["Failure"] | null;
@@ -1671,6 +1693,17 @@ export interface components {
             routing_error?: components["schemas"]["Failure"] | null;
             compensates?: string | null;
             undone_by?: string | null;
+        };
+        /** RunningCall */
+        RunningCall: {
+            id: string;
+            task: string;
+            since: string;
+            duration_s?: number | null;
+            /** @default 1 */
+            attempt?: number;
+            /** @default  */
+            worker?: string;
         };
         /** SeenValue */
         SeenValue: {
@@ -1751,6 +1784,12 @@ export interface components {
             failures?: components["schemas"]["IterationFailure"][];
             /** @default 0 */
             calls?: number;
+            /** @default [] */
+            running?: components["schemas"]["RunningCall"][];
+            /** @default 0 */
+            running_left_out?: number;
+            /** @default 0 */
+            lost?: number;
             /** @default 0 */
             retries?: number;
             error?: components["schemas"]["Failure"] | null;
@@ -1873,6 +1912,24 @@ export interface components {
             stored?: string[];
             /** @constant */
             fact: "task.done";
+        };
+        /** TaskStarted */
+        TaskStarted: {
+            frame: string;
+            call: number;
+            task: string;
+            /** Format: date-time */
+            started_at: string;
+            /** @default 1 */
+            attempt?: number;
+            /** @default  */
+            worker?: string;
+            epoch?: [
+                number,
+                number
+            ] | null;
+            /** @constant */
+            fact: "task.started";
         };
         /** TimelineDocument */
         TimelineDocument: {

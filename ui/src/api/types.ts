@@ -13,6 +13,7 @@ export type Timeline = Schemas["TimelineDocument"];
 export type StepLine = Schemas["StepLine"];
 export type RunBar = Schemas["RunBar"];
 export type CallBar = Schemas["CallBar"];
+export type RunningCall = Schemas["RunningCall"];
 export type ArcLine = Schemas["ArcLine"];
 export type ExecutionDocument = Schemas["ShowDocument"];
 export type Moment = Schemas["ExecutionMoment"];

@@ -26,7 +26,7 @@ from noetl.ids import frame_parts, run_id
 from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.session.protocol import WatchedExecution
-from noetl.views.runs import owner_of_list
+from noetl.views.runs import lost_words, owner_of_list
 from noetl.views.styled_text import Style, Styled
 from noetl.worker.frame_driver import LogLine
 
@@ -57,6 +57,7 @@ class Row(Struct, kw_only=True):
     inside: int = 0  # of nested loops: ended iterations of the innermost
     note: str = ""  # progress, or what happens between two attempts
     waits: str = ""
+    task: str = ""  # the running task, if it takes long and the run is no loop
     samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property
@@ -157,12 +158,14 @@ class Progress:
         self._done_lines: dict[str, list[Styled]] = {}  # of runs whose arcs are not evaluated yet
         self._routes = True  # arcs are evaluated right after a run is done
         self._depths: dict[str, int] = {}
+        self._long: dict[tuple[str, str], Row] = {}  # frames in a call that takes long
         self._recount: list[str] = []  # runs whose counts are read from the state
         self._known: dict[type[Fact], Callable[[str, Any, datetime], None]] = {
             facts.Requested: self._requested, facts.StepScheduled: self._scheduled,
             facts.StepStarted: self._started, facts.LoopStarted: self._loop_started,
             facts.IterationDone: self._iteration_done, facts.IterationFailed: self._iteration_failed,
-            facts.TaskDone: self._task_done, facts.FrameParked: self._parked, facts.FrameResumed: self._resumed,
+            facts.TaskStarted: self._task_started, facts.TaskDone: self._task_done, facts.FrameLost: self._lost,
+            facts.FrameParked: self._parked, facts.FrameResumed: self._resumed,
             facts.StepDone: self._done, facts.LoopDone: self._done, facts.StepFailed: self._step_failed,
             facts.NextEvaluated: self._routed, facts.Paused: self._paused, facts.Cancelled: self._cancelled,
             facts.Compensating: self._compensating,
@@ -194,6 +197,9 @@ class Progress:
         for frame in run.frames.values():
             if frame.parked is not None:
                 self._wait(id, frame.id, frame.parked)
+            elif frame.running is not None and run.loop is None:
+                self.rows[id, run.id].task = one_line(frame.running.task)
+                self._long[id, frame.id] = self.rows[id, run.id]
 
     def _count(self, row: Row, run: Run) -> None:
         """A retried loop starts with the iterations that succeeded before (D69)."""
@@ -296,7 +302,28 @@ class Progress:
             row.end_iteration()
             row.failed += 1
 
+    def _task_started(self, id: str, fact: facts.TaskStarted, at: datetime) -> None:
+        del at
+        row = self.rows.get((id, frame_parts(fact.frame)[0]))
+        if row is not None and row.total is None:
+            row.task, row.waits = one_line(fact.task), ""
+            self._long[id, fact.frame] = row
+
+    def _lost(self, id: str, fact: facts.FrameLost, at: datetime) -> None:
+        del at
+        self._end_call(id, fact.frame)
+        row = self.rows.get((id, frame_parts(fact.frame)[0]))
+        if row is not None and row.depth == 0:
+            self._add_line(
+                Styled("! ", "warning"), Styled(row_name(row), "name"), Styled(f"  {one_line(lost_words(fact))}")
+            )
+
+    def _end_call(self, id: str, frame: str) -> None:
+        if self._long and (row := self._long.pop((id, frame), None)) is not None:
+            row.task = ""
+
     def _task_done(self, id: str, fact: facts.TaskDone, at: datetime) -> None:
+        self._end_call(id, fact.frame)
         if fact.directive != "retry" and fact.attempt == 1:
             return  # the usual case
         row = self.rows.get((id, frame_parts(fact.frame)[0]))
@@ -390,8 +417,9 @@ class Progress:
     def _finished(self, id: str, _fact: facts.Finished | facts.Compensating, _at: datetime) -> None:
         if id == self.root:
             self._flush_done()
-        for key in [key for key in self.rows if key[0] == id]:
-            del self.rows[key]
+        for known in (self.rows, self._long):
+            for key in [key for key in known if key[0] == id]:
+                del known[key]
 
 
 # Views: plain lines for pipes and logs; on a terminal rows with bars, drawn by rich
@@ -490,7 +518,7 @@ class LiveView:
     def _cells(self, row: Row) -> list[Text]:
         name = _text([Styled(f"{'  ' * row.depth}● ", "info"), Styled(row_name(row), "name")])
         if row.total is None:
-            return [name, _text([Styled(row.waits or row.note or "running")])]
+            return [name, _text([Styled(row.waits or row.note or f"running {row.task}".rstrip())])]
         bar = _bar(row.done, row.total)
         text = loop_text(row)
         if row.rate is not None and row.total > row.done:

@@ -139,6 +139,8 @@ def _figures(step: StepDocument, execution: ExecutionInfo) -> Iterator[Styled]:
         yield _loop(step.iterations)
     if step.retries:
         yield Styled(f"{step.retries:,} {'retry' if step.retries == 1 else 'retries'}", "warning")
+    if step.lost:
+        yield Styled(f"{count(step.lost, 'lost worker')}", "warning")
     if step.compensates is not None:
         yield Styled(f"undoes {step.compensates}", "faint")
     if step.retry_of is not None:
@@ -166,6 +168,7 @@ def _below(step: StepDocument, execution: ExecutionInfo, children: _Children) ->
     if step.error is not None:
         yield TreeBranch((Styled(_failure(step.error), "warning" if step.handled else "error"),))
     yield from _failures(step)
+    yield from _running(step, execution)
     if step.why is not None:
         yield TreeBranch((Styled(one_line(step.why), "info"),), tuple(_signal(step, execution, children.hint)))
     if step.child is not None:
@@ -173,6 +176,22 @@ def _below(step: StepDocument, execution: ExecutionInfo, children: _Children) ->
     yield from _steps(step.blocks, execution, children)
     if step.blocks_left_out:
         yield TreeBranch((Styled(f"… {count(step.blocks_left_out, 'more call')} of blocks", "faint"),))
+
+
+def _running(step: StepDocument, execution: ExecutionInfo) -> Iterator[TreeBranch]:
+    """Calls that take long; of a loop, the first ones."""
+    for call in step.running:
+        name = call.task if step.iterations is None else f"{call.id} {call.task}"
+        line = [Styled(f"{one_line(name)}  ", "name")]
+        if execution.owner_alive:
+            line.append(Styled(f"running for {duration(call.duration_s)}", "info"))
+        else:
+            line.append(Styled("was running", "warning"))
+        again = f", attempt {call.attempt}" if call.attempt > 1 else ""
+        line.append(Styled(f"{again} ({one_line(call.worker)})" if call.worker else again, "faint"))
+        yield TreeBranch(tuple(line))
+    if step.running_left_out:
+        yield TreeBranch((Styled(f"… {count(step.running_left_out, 'more call')} running", "faint"),))
 
 
 def _failures(step: StepDocument) -> Iterator[TreeBranch]:

@@ -101,6 +101,9 @@ def test_a_loop_and_its_retry_are_told_by_their_counts() -> None:
 
 def test_what_has_not_ended_says_so() -> None:
     assert told(ORDER, "start")[-1] == "  has not ended"
+    assert told(ORDER, "start", "running start#1 3")[-1] == "  runs the task start_task"
+    lost = '  waits for another worker: w was lost in task "start_task"'
+    assert told(ORDER, "start", "running start#1 3", "lose start#1 w")[-1] == lost
     body = "workflow: [{step: start, tool: {kind: wait, input: {signal: go}}}]"
     assert told(body, "start")[-1] == "  waits for the signal go"
 

@@ -21,3 +21,15 @@ test("an expanded call shows its output and what it printed", async () => {
   expect(await screen.findByText("first says hello")).toBeTruthy();
   expect(requested).toEqual(["/executions/x/facts/6"]);
 });
+
+test("a call that takes long is shown while it runs, and only now", () => {
+  const call = { id: "start#1/2", task: "fetch", since: "2026-01-01T00:00:00Z", attempt: 2, worker: "worker-1" };
+  const run = runBar("start#1", { running: [call], running_left_out: 3 });
+  const { rerender } = render(<Calls execution="x" run={run} cursor={{ seq: 9, live: true, move: () => undefined }} />);
+  expect(screen.getByText("fetch")).toBeTruthy();
+  expect(screen.getByText("attempt 2")).toBeTruthy();
+  expect(screen.getByText("worker-1")).toBeTruthy();
+  expect(screen.getByText("3 more")).toBeTruthy();
+  rerender(<Calls execution="x" run={run} cursor={{ seq: 5, live: false, move: () => undefined }} />);
+  expect(screen.queryByText("fetch")).toBeNull();
+});

@@ -1,8 +1,9 @@
 import { useState } from "react";
-import type { CallBar, RunBar } from "../../api/types";
+import type { CallBar, RunBar, RunningCall } from "../../api/types";
 import { toneOf } from "../../design/Badge";
 import { SkeletonRows } from "../../design/Skeleton";
-import { duration } from "../../design/time";
+import { duration, secondsBetween } from "../../design/time";
+import { useNow } from "../../design/useNow";
 import { OutputView } from "./OutputView";
 import type { Cursor } from "./useCursor";
 import { useFact } from "./useFact";
@@ -40,14 +41,48 @@ function Call({ execution, call, onPick }: CallProps) {
   );
 }
 
+/** Calls that take long, while they run. */
+function RunningCalls({ run }: { run: RunBar }) {
+  const calls: readonly RunningCall[] = run.running ?? [];
+  const now = useNow(500, calls.length > 0);
+  const left = run.running_left_out ?? 0;
+  if (calls.length === 0) return null;
+  return (
+    <section>
+      <h3 className="label">Running</h3>
+      <ul className="attempts">
+        {calls.map((call) => (
+          <li key={call.id} className="attempt">
+            <span className={`event-dot ${toneOf("running")}`} aria-hidden="true" />
+            <code className="cut">{run.iterations == null ? call.task : `${call.id} ${call.task}`}</code>
+            {(call.attempt ?? 1) > 1 && <span className="soft">attempt {call.attempt}</span>}
+            <span className="faint numbers">{duration(secondsBetween(call.since, now))}</span>
+            {call.worker !== undefined && call.worker !== "" && <span className="soft">{call.worker}</span>}
+          </li>
+        ))}
+        {left > 0 && <li className="faint">{left.toLocaleString()} more</li>}
+      </ul>
+    </section>
+  );
+}
+
 interface CallsProps {
   execution: string;
   run: RunBar;
   cursor: Cursor;
 }
 
-/** The calls of a run. For a loop, only failed and retried calls. */
+/** The calls of a run. For a loop, only failed and retried calls, and those that run now. */
 export function Calls({ execution, run, cursor }: CallsProps) {
+  return (
+    <>
+      {cursor.live && <RunningCalls run={run} />}
+      <EndedCalls execution={execution} run={run} cursor={cursor} />
+    </>
+  );
+}
+
+function EndedCalls({ execution, run, cursor }: CallsProps) {
   const calls = (run.calls ?? []).filter((call) => call.seq <= cursor.seq);
   if (calls.length === 0) return null;
   const left = run.calls_left_out ?? 0;

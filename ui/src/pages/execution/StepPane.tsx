@@ -68,6 +68,7 @@ function RunSummary({ run, timeline }: { run: RunBar; timeline: Timeline }) {
           {iterations.inside != null && `, ${iterations.inside.succeeded.toLocaleString()} of ${iterations.inside.count.toLocaleString()} inside`}
         </span>
       )}
+      {(run.lost ?? 0) > 0 && <span className="soft">{run.lost === 1 ? "1 lost worker" : `${run.lost?.toLocaleString()} lost workers`}</span>}
       {run.retry_of != null && <span className="soft">retry of {run.retry_of}</span>}
       {run.child != null && <Link to={`/executions/${run.child}`}>called playbook</Link>}
     </div>

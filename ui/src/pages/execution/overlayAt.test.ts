@@ -46,6 +46,14 @@ test("the reason of a wait is known for the present only", () => {
   expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.text).toBe("waits");
 });
 
+test("the running task is known for the present only", () => {
+  const call = { id: "a#1/2", task: "fetch", since: "2026-01-01T00:00:00Z" };
+  const line = stepLine("a", [sample(5, { running: 1 })], [runBar("a#1", { running: [call] })]);
+  const timeline = timelineOf({ steps: [line], status: "running" });
+  expect(overlayAt(timeline, graphOf(), 10).steps.get("a")?.text).toBe("running fetch");
+  expect(overlayAt(timeline, graphOf(), 6).steps.get("a")?.text).toBe("running");
+});
+
 test("an arc is identified by its place", () => {
   const timeline = timelineOf({
     arcs: [

@@ -28,7 +28,8 @@ const TEXTS: Record<StepTone, string> = {
   handled: "failed, handled", stopped: "stopped",
 };
 
-function textOf(tone: StepTone, counts: Counts, why: string | null): string {
+function textOf(tone: StepTone, counts: Counts, why: string | null, task: string | null): string {
+  if (tone === "running" && task !== null) return `running ${task}`;
   if (tone !== "waiting") return TEXTS[tone];
   if (why !== null) return why;
   if ((counts.parked ?? 0) > 0) return TEXTS.waiting;
@@ -43,12 +44,18 @@ function whyNow(timeline: Timeline, line: StepLine, seq: number): string | null 
   return line.runs.findLast((run) => run.why != null)?.why ?? waiting?.why ?? null;
 }
 
+/** The task of a call that takes long. It is known for the present only. */
+function taskNow(timeline: Timeline, line: StepLine, seq: number): string | null {
+  if (seq < timeline.seq) return null;
+  return line.runs.flatMap((run) => run.running ?? []).at(-1)?.task ?? null;
+}
+
 function stateOf(timeline: Timeline, line: StepLine, counts: Counts, seq: number): StepState {
   const tone = toneOf(counts);
   const { total = 0, done = 0, lost = 0, ok = 0, failed = 0, running = 0, scheduled = 0, stopped = 0 } = counts;
   return {
     tone,
-    text: textOf(tone, counts, whyNow(timeline, line, seq)),
+    text: textOf(tone, counts, whyNow(timeline, line, seq), taskNow(timeline, line, seq)),
     tokens: counts.tokens ?? 0,
     runs: ok + failed + running + scheduled + stopped,
     retries: counts.retries ?? 0,
