@@ -109,6 +109,8 @@ def task(draw: st.DrawFn, name: str, names: list[str], scopes: list[str]) -> dic
             }
         case "python":
             made["code"] = draw(st.sampled_from(["result = 1", "def main(alpha):\n    return {{1: alpha}}\n"]))
+            if "main" in made["code"]:
+                made["input"] = {"alpha": draw(VALUES)}
         case "shell":
             made["input"] = {"argv": ["echo", draw(WORDS)]}
     spec: dict[str, JSON] = draw(st.fixed_dictionaries({}, optional={"timeout": st.integers(1, 60)}))
