@@ -220,7 +220,7 @@ def test_2_a_500_that_stays_fails_when_the_attempts_are_used_up(workspace: Works
     error = document["error"]
     assert (code, document["status"], api.count("/flaky/a")) == (1, "error", 4)
     assert (error["kind"], error["step"], error["message"]) == (
-        "http", "start", f"HTTP 500 Internal Server Error from GET {api.url}/flaky/a",
+        "http", "start", f'HTTP 500 Internal Server Error from GET {api.url}/flaky/a?fails=9: {{"turn": 4}}',
     )  # fmt: skip
 
 

@@ -182,7 +182,7 @@ def test_ctrl_c_ends_the_looking_on_and_the_execution_goes_on(client: Client) ->
         run.process.send_signal(signal.SIGINT)
         code, _, errors = run.end()
     assert code == 130
-    assert f"the execution continues on the server: see noetl show {id[:18]}" in errors
+    assert f"the execution continues on the server; see it with: noetl show {id[:18]}" in errors
     assert client.json("show", id)[1]["status"] == "running"
     with client.started("resume", id) as looking:
         looking.read_until(id)
