@@ -23,7 +23,7 @@ LATER = (
     "worker.before-store-value:9", "worker.before-decide:2",
 )  # fmt: skip
 
-IN_CHILD = "worker.after-call:35"  # of a short journey
+IN_CHILD = "worker.after-call:36"  # of a short journey
 
 # The log grows by 18 MB, so that its file is written back into the database.
 HEAVY = HEAD + (
