@@ -32,6 +32,7 @@ NOT_PLAYED = {
     "pause_child_end_is_recorded": "a real child is paused with its parent, so its end does not come meanwhile",
     "frame_lost": "a worker must be killed: see tests/chaos/distributed/test_workers.py",
     "frame_lost_in_a_loop": "a worker must be killed: see tests/chaos/distributed/test_workers.py",
+    "results_ref_names": "its Ref names the execution of the transcript; in another execution it is data",
     "templates_dates": "its values are dates of the clock",
     "pause_then_cancel": "a real child is cancelled with its parent, and ends before it",
 }
