@@ -21,7 +21,7 @@ from noetl.control.live_execution import (
 )
 from noetl.engine import Event, facts
 from noetl.engine.commands import Lose
-from noetl.engine.delegation import is_matter
+from noetl.engine.delegation import is_decision
 from noetl.engine.moves import due, due_of
 from noetl.engine.state import Run
 from noetl.errors import Unavailable
@@ -145,7 +145,7 @@ class Dispatch:
                 if known.worker:
                     lost, company = (live.lost.get(frame, LostWorkers()), self._held.get(known.worker, (1, now))[0])
                     live.lost[frame] = LostWorkers(lost.workers + 1, lost.company + company)
-                    if not is_matter(frame):
+                    if not is_decision(frame):
                         worker = "" if known.worker == UNKNOWN_WORKER else known.worker
                         self._on_lost(live, Lose(frame=frame, worker=worker, epoch=known.epoch))
                 self.release(live, frame)  # the pointer or the worker is lost

@@ -38,7 +38,7 @@ from noetl.control.live_execution import (
 from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import Command, Decide, Lose, Report, Start
-from noetl.engine.delegation import decision_work, is_matter
+from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import Requested
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
@@ -127,7 +127,7 @@ class Control:
     def _release(self, live: LiveExecution, command: Command) -> None:
         """The worker that has made a decision is free; a decision that must be made again is dispatched."""
         if isinstance(command, Decide):
-            self.dispatch.release(live, command.matter)
+            self.dispatch.release(live, command.decision)
             self.dispatch.enqueue(live, delegated(live.agenda))
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
@@ -168,7 +168,7 @@ class Control:
         self._granted += 1
         epoch = (live.owner, self._granted)
         self.dispatch.mark_granted(live, frame, worker, epoch)
-        if is_matter(frame):
+        if is_decision(frame):
             work = decision_work(live.program, live.state, frame)
         else:
             work = self.loops.with_loop_work(live, frame, work_of(live.program, live.state, frame))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from noetl.control.live_execution import LiveExecution, expire, is_open
 from noetl.engine.commands import Command, Expire, Report, Wake
-from noetl.engine.delegation import is_matter
+from noetl.engine.delegation import is_decision
 from noetl.engine.facts import Fact, ForTime, FrameParked, StepScheduled, StepStarted
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.ids import frame_parts
@@ -132,7 +132,7 @@ def _frames_to_stop(
 
 def _has_run_ended(live: LiveExecution, frame: str) -> bool:
     """Its run ended without this frame: by a timeout, or with the execution."""
-    if is_matter(frame):
+    if is_decision(frame):
         return not is_open(live, frame)
     run = live.state.runs.get(frame_parts(frame)[0])
     return run is None or run.output is not None

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from noetl.engine import Agenda, apply
 from noetl.engine.commands import Command, Expire
-from noetl.engine.delegation import is_matter, is_pending, pipeline_of
+from noetl.engine.delegation import is_decision, is_pending, pipeline_of
 from noetl.engine.settle import delegated
 from noetl.engine.snapshot import SCHEMA, freeze, thaw
 from noetl.engine.state import State
@@ -137,7 +137,7 @@ def ensure_usable(live: LiveExecution) -> None:
 
 def pool_of(live: LiveExecution, frame: str) -> str:
     """The pool whose workers run this frame, or make this decision."""
-    if is_matter(frame):
+    if is_decision(frame):
         return pipeline_of(live.program, live.state, frame).pool
     run = live.state.runs[frame_parts(frame)[0]]
     return live.program.pipeline(run.step, block=run.block).pool
@@ -159,7 +159,7 @@ def is_due(live: LiveExecution, frame: str) -> bool:
 
 def is_open(live: LiveExecution, frame: str) -> bool:
     """Whether the worker that holds it may continue. Running calls finish during a pause (D67)."""
-    if is_matter(frame):
+    if is_decision(frame):
         return frame in delegated(live.agenda) and is_pending(live.state, frame)
     owner, index = frame_parts(frame)
     run = live.state.runs.get(owner)

@@ -17,7 +17,7 @@ from noetl.engine.facts import IterationDone, IterationFailed, StepScheduled
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started, results_ref
 from noetl.engine.moves import Work
 from noetl.engine.settle import delegated
-from noetl.engine.stored import NeedsValues, matter_of
+from noetl.engine.stored import NeedsValues, decision_id
 from noetl.errors import Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.paging import put_pages
@@ -85,7 +85,7 @@ class LoopData:
         """Let a worker evaluate what `set` and arcs read from results that are too large."""
         for name in names:
             run = live.state.runs.get(name)
-            if matter_of(name, "end") in delegated(live.agenda):
+            if decision_id(name, "end") in delegated(live.agenda):
                 continue
             if run is not None and run.output is None and awaits_reading(live.program, run):
                 live.closing.add(name)

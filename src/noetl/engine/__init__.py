@@ -57,7 +57,7 @@ def handle(
 
     if isinstance(command, Decide):
         end_delegation(
-            todo, state, command.matter, again=not is_current(program, state, command.matter, command.digest)
+            todo, state, command.decision, again=not is_current(program, state, command.decision, command.digest)
         )
     for fact in accept(program, state, command, at) if command is not None else ():
         record(fact)

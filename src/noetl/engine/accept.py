@@ -265,9 +265,9 @@ def _decide(program: Program, state: State, command: Decide) -> list[Fact]:
     """A decision that is no longer current makes no fact: it is tried again."""
     if state.status != "running":
         raise Rejected("not-running", f"the execution is {state.status}")
-    if not is_current(program, state, command.matter, command.digest):
+    if not is_current(program, state, command.decision, command.digest):
         return []
-    return accepted(program, state, command.matter, command.fact, command.error)
+    return accepted(program, state, command.decision, command.fact, command.error)
 
 
 def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:

@@ -59,7 +59,7 @@ class EndLoop(Struct, frozen=True, kw_only=True):
 class Decide(Struct, frozen=True, kw_only=True):
     """A worker has made a decision that reads or makes values in the result store (D91)."""
 
-    matter: str  # "fetch#2!route"
+    decision: str  # "fetch#2!route"
     digest: str  # of what the decision depends on
     fact: Fact | None = None  # None: nothing follows
     error: Failure | None = None  # why a value could not be read

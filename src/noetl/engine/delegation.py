@@ -1,6 +1,6 @@
 """Decisions that workers make for control, because they read or make values in the result store (D91).
 
-A matter names one decision: `fetch#2!route`, `fetch#2>0!token`, `merge!join`, `fetch#2!loop`, `fetch#2!end`.
+A decision names one decision: `fetch#2!route`, `fetch#2>0!token`, `merge!join`, `fetch#2!loop`, `fetch#2!end`.
 The worker gets the part of the state that the decision reads, fills in the stored values, and decides with the
 same functions as control. Control accepts the decision if nothing that it depends on has changed since.
 """
@@ -24,24 +24,25 @@ from noetl.engine.routing import answer, route
 from noetl.engine.scopes import ctx_misfit, of_ctx, patched
 from noetl.engine.snapshot import freeze
 from noetl.engine.state import Frame, Run, State
-from noetl.engine.stored import INLINE_BYTES_MAX, ITEMS_LIMIT, marks_on
+from noetl.engine.stored import ITEMS_LIMIT, marks_on
 from noetl.ids import frame_parts
 from noetl.net.program import CompiledPipeline, Program, Write
 from noetl.output import JSON, Failure, Output
+from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.template.compile import Template, Value
 
 _encoded = msgspec.json.Encoder().encode
 Refs: TypeAlias = Iterator[dict[str, JSON]]
 
 
-def is_matter(frame: str) -> bool:
+def is_decision(frame: str) -> bool:
     """Is it the name of a decision, and not that of a frame?"""
     return "!" in frame
 
 
-def is_pending(state: State, matter: str) -> bool:
+def is_pending(state: State, decision: str) -> bool:
     """Is the decision still to be made?"""
-    subject, _, kind = matter.rpartition("!")
+    subject, _, kind = decision.rpartition("!")
     run = state.runs.get(subject)
     match kind:
         case "token":
@@ -57,9 +58,9 @@ def is_pending(state: State, matter: str) -> bool:
     return False
 
 
-def pipeline_of(program: Program, state: State, matter: str) -> CompiledPipeline:
+def pipeline_of(program: Program, state: State, decision: str) -> CompiledPipeline:
     """The step or the block that the decision is about; its workers make the decision."""
-    subject, _, kind = matter.rpartition("!")
+    subject, _, kind = decision.rpartition("!")
     if kind == "join":
         return program.steps[subject].pipeline
     if kind == "token":
@@ -68,19 +69,19 @@ def pipeline_of(program: Program, state: State, matter: str) -> CompiledPipeline
     return program.pipeline(run.step, block=run.block)
 
 
-def decision_work(program: Program, state: State, matter: str) -> Work:
+def decision_work(program: Program, state: State, decision: str) -> Work:
     """The work of the worker that makes the decision."""
-    part = _part_of(state, matter)
-    delegation = Delegation(matter, _digest(program, part, matter), freeze(part))
+    part = _part_of(state, decision)
+    delegation = Delegation(decision, _digest(program, part, decision), freeze(part))
     place = FramePlace(
         execution_id=state.execution_id, workload={}, input={}, iter=None, decides=Decision(delegation, program)
     )
-    return Work(pipeline_of(program, state, matter), Frame(id=matter), place)
+    return Work(pipeline_of(program, state, decision), Frame(id=decision), place)
 
 
-def decide(program: Program, state: State, matter: str, at: datetime) -> Fact | ToStore | ToRead | None:
+def decide(program: Program, state: State, decision: str, at: datetime) -> Fact | ToStore | ToRead | None:
     """The decision, as control would make it with all values at hand; None: a token is not admitted."""
-    subject, _, kind = matter.rpartition("!")
+    subject, _, kind = decision.rpartition("!")
     program = program._replace(has_values=True, limits={**program.limits, ITEMS_LIMIT: INLINE_BYTES_MAX})
     match kind:
         case "token":
@@ -96,11 +97,11 @@ def decide(program: Program, state: State, matter: str, at: datetime) -> Fact | 
             return loop_done(program, state, state.runs[subject])
 
 
-def accepted(program: Program, state: State, matter: str, fact: Fact | None, error: Failure | None) -> list[Fact]:
+def accepted(program: Program, state: State, decision: str, fact: Fact | None, error: Failure | None) -> list[Fact]:
     """The facts of a decision that a worker has made; `error`: why it could not read the values."""
-    subject, _, kind = matter.rpartition("!")
+    subject, _, kind = decision.rpartition("!")
     if error is not None:
-        fact = _failed(state, matter, error)
+        fact = _failed(state, decision, error)
     match fact:
         case facts.StepScheduled() if kind in ("token", "join"):
             tokens = (state.tokens[subject],) if kind == "token" else _arrived(state, subject)
@@ -115,19 +116,19 @@ def accepted(program: Program, state: State, matter: str, fact: Fact | None, err
     return [] if fact is None else [fact]
 
 
-def is_current(program: Program, state: State, matter: str, digest: str) -> bool:
+def is_current(program: Program, state: State, decision: str, digest: str) -> bool:
     """Has nothing changed that the decision depends on?"""
-    return is_pending(state, matter) and _digest(program, _part_of(state, matter), matter) == digest
+    return is_pending(state, decision) and _digest(program, _part_of(state, decision), decision) == digest
 
 
-def refs_read(program: Program, state: State, matter: str) -> Refs:
+def refs_read(program: Program, state: State, decision: str) -> Refs:
     """The Refs of the values that the decision may read."""
-    paths = [read.path for value in _values(program, state, matter) for read in value.reads]
+    paths = [read.path for value in _values(program, state, decision) for read in value.reads]
     for ctx in _contexts(state):
         for path in paths:
             if path[0] == "ctx":
                 yield from marks_on(ctx, path[1:])
-        for write in _writes(program, state, matter):
+        for write in _writes(program, state, decision):
             yield from marks_on(ctx, write.path, below=False)
     for run in state.runs.values():
         loop = run.loop
@@ -141,9 +142,9 @@ def refs_read(program: Program, state: State, matter: str) -> Refs:
     yield from marks_on(state.workload, ())
 
 
-def _writes(program: Program, state: State, matter: str) -> list[Write]:
+def _writes(program: Program, state: State, decision: str) -> list[Write]:
     """The writes to ctx that the decision may make."""
-    subject, _, kind = matter.rpartition("!")
+    subject, _, kind = decision.rpartition("!")
     if kind != "route":
         return []
     run = state.runs[subject]
@@ -160,9 +161,9 @@ def _contexts(state: State) -> Iterator[dict[str, JSON]]:
             yield frame.ctx
 
 
-def _part_of(state: State, matter: str) -> State:
+def _part_of(state: State, decision: str) -> State:
     """The part of the state that the decision reads."""
-    subject, _, kind = matter.rpartition("!")
+    subject, _, kind = decision.rpartition("!")
     part = State(
         execution_id=state.execution_id,
         status="running",
@@ -195,19 +196,19 @@ def _arrived(state: State, join: str) -> tuple[facts.Token, ...]:
     return tuple(state.tokens[token] for token in state.joins[join])
 
 
-def _digest(program: Program, part: State, matter: str) -> str:
+def _digest(program: Program, part: State, decision: str) -> str:
     """A digest of what may change: the names of ctx that the decision reads, and the tokens of a join."""
-    reads = [read.path for value in _values(program, part, matter) for read in value.reads]
+    reads = [read.path for value in _values(program, part, decision) for read in value.reads]
     names = {path[1:2] for path in reads if path[0] == "ctx"}
-    names.update(write.path[:1] for write in _writes(program, part, matter))
+    names.update(write.path[:1] for write in _writes(program, part, decision))
     ctx = part.ctx if () in names else {str(name): part.ctx.get(str(name)) for (name,) in sorted(names)}
-    return hashlib.sha256(_encoded([matter, ctx, list(part.tokens)])).hexdigest()
+    return hashlib.sha256(_encoded([decision, ctx, list(part.tokens)])).hexdigest()
 
 
-def _values(program: Program, state: State, matter: str) -> Iterable[Value | Template]:
+def _values(program: Program, state: State, decision: str) -> Iterable[Value | Template]:
     """The values and templates that the decision may evaluate."""
-    kind = matter.rpartition("!")[2]
-    pipeline = pipeline_of(program, state, matter)
+    kind = decision.rpartition("!")[2]
+    pipeline = pipeline_of(program, state, decision)
     found: list[Value | Template | bool | str | None] = []
     if kind in ("token", "join"):
         step = program.steps[pipeline.name]
@@ -226,8 +227,8 @@ def _values(program: Program, state: State, matter: str) -> Iterable[Value | Tem
     return [each for each in found if isinstance(each, Value | Template)]
 
 
-def _failed(state: State, matter: str, error: Failure) -> Fact:
-    subject, _, kind = matter.rpartition("!")
+def _failed(state: State, decision: str, error: Failure) -> Fact:
+    subject, _, kind = decision.rpartition("!")
     match kind:
         case "token" | "join":
             tokens = (subject,) if kind == "token" else tuple(state.joins[subject])

@@ -14,9 +14,10 @@ from noetl.engine.reduce import REDUCERS, SAME, ReduceConflict, begin, joined
 from noetl.engine.retry import set_aside, taken_up
 from noetl.engine.scopes import ABSENT, at_path, patched, put, split, view, without
 from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
-from noetl.engine.stored import VALUE_BYTES_MAX, NeedsValues, has_marks, ref_of
+from noetl.engine.stored import NeedsValues, has_marks, ref_of
 from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
+from noetl.playbook.model import VALUE_BYTES_MAX
 
 RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept as its data (D30); larger ones are only in the log
 LOST_FRAMES_MAX = 1_000  # failed iterations that a retry continues at the failed task; others restart (D69)

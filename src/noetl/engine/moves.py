@@ -27,7 +27,7 @@ _in_order = msgspec.json.Encoder(order="deterministic").encode
 class Delegation(Struct, frozen=True):
     """A decision that a worker makes, because it reads or makes values that are in the result store (D91)."""
 
-    matter: str  # "fetch#2!route"
+    decision: str  # "fetch#2!route"
     digest: str  # of what it depends on: control rejects the decision if that has changed
     state: bytes  # the part of the state that it reads, as a snapshot
 

@@ -13,7 +13,7 @@ from noetl.engine import facts
 from noetl.engine.facts import Token
 from noetl.engine.scopes import base_scope, ctx_misfit, deadline, in_parallel, misfit, moment, put, view
 from noetl.engine.state import Run, State
-from noetl.engine.stored import NeedsValues, ValueTooLarge, ensure_readable, is_stored, passes_mark
+from noetl.engine.stored import NeedsValues, ValueTooLarge, ensure_readable, has_marks, is_stored
 from noetl.ids import token_id
 from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Program, Write
 from noetl.output import JSON, Failure, Output
@@ -174,8 +174,8 @@ class _Router:
             if failure := misfit(write.target, value, self.scope["execution_id"], origin=write.origin):
                 raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
             self._weigh(write.target, value, where)
-            if self.marked and passes_mark(self.scope, (write.scope, *write.path)):
-                raise NeedsValues
+            if self.marked and has_marks(self.scope, (write.scope, *write.path), below=False):
+                raise NeedsValues  # The write changes a value in the result store.
             self.written.pop(write.target, None)
             self.written[write.target] = value
             self.scope[write.scope] = put(self.scope[write.scope], write.path, value)

@@ -21,7 +21,7 @@ from noetl.engine.retry import called
 from noetl.engine.routing import answer, route
 from noetl.engine.scopes import deadline, of_ctx
 from noetl.engine.state import Frame, Run, State
-from noetl.engine.stored import NeedsValues, matter_of
+from noetl.engine.stored import NeedsValues, decision_id
 from noetl.ids import block_run_id, frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Output
@@ -29,7 +29,7 @@ from noetl.output import JSON, Output
 Matter: TypeAlias = Literal["run", "frame", "tokens", "delegated"]
 Agenda: TypeAlias = dict[tuple[Matter, str, int | None], dict[str, None] | None]  # TOKENS → which tokens
 TOKENS: tuple[Matter, str, int | None] = ("tokens", "", None)
-DELEGATED: tuple[Matter, str, int | None] = ("delegated", "", None)  # → the matters that wait for a worker (D91)
+DELEGATED: tuple[Matter, str, int | None] = ("delegated", "", None)  # → the decisions that wait for a worker (D91)
 
 
 def agenda_of(state: State) -> Agenda:
@@ -49,18 +49,18 @@ def delegated(agenda: Agenda) -> dict[str, None]:
     return agenda.get(DELEGATED) or {}
 
 
-def _delegate(agenda: Agenda, matter: str) -> None:
-    agenda[DELEGATED] = {**delegated(agenda), matter: None}
+def _delegate(agenda: Agenda, decision: str) -> None:
+    agenda[DELEGATED] = {**delegated(agenda), decision: None}
 
 
-def end_delegation(agenda: Agenda, state: State, matter: str, *, again: bool) -> None:
+def end_delegation(agenda: Agenda, state: State, decision: str, *, again: bool) -> None:
     """The worker has decided. `again`: something has changed since, and the decision is tried again."""
-    left = {each: None for each in delegated(agenda) if each != matter}
+    left = {each: None for each in delegated(agenda) if each != decision}
     if left:
         agenda[DELEGATED] = left
     else:
         agenda.pop(DELEGATED, None)
-    subject = matter.rpartition("!")[0]
+    subject = decision.rpartition("!")[0]
     if again and subject in state.runs:
         agenda["run", subject, None] = None
     if again and subject in state.waiting:
@@ -132,11 +132,11 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
         return fact
     pending = delegated(agenda) if DELEGATED in agenda else {}
     for run in state.ended:
-        if (matter := matter_of(run, "route")) not in pending:
+        if (decision := decision_id(run, "route")) not in pending:
             try:
                 return _of_ended(program, state, state.runs[run], at)
             except NeedsValues:
-                _delegate(agenda, matter)
+                _delegate(agenda, decision)
                 return _following(program, state, agenda, at)
     if state.compensation is not None:
         return next_compensation(program, state, at)
@@ -148,18 +148,18 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
     if (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:
-        if (matter := matter_of(token, "token")) not in pending:
+        if (decision := decision_id(token, "token")) not in pending:
             try:
                 return of_token(program, state, state.tokens[token])
             except NeedsValues:
-                _delegate(agenda, matter)
+                _delegate(agenda, decision)
                 return _following(program, state, agenda, at)
-    if any(matter.endswith("!join") for matter in pending):
+    if any(decision.endswith("!join") for decision in pending):
         return None  # no other join fires before it
     try:
         fact = of_joins(program, state, at)
     except JoinNeedsValues as needs:
-        _delegate(agenda, matter_of(needs.join, "join"))
+        _delegate(agenda, decision_id(needs.join, "join"))
         return None
     if fact is not None:
         return fact
@@ -181,7 +181,7 @@ def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fa
                 return fact
         except NeedsValues:
             run = state.runs[matter[1]]
-            _delegate(agenda, matter_of(run.id, "loop" if run.loop is None else "end"))
+            _delegate(agenda, decision_id(run.id, "loop" if run.loop is None else "end"))
         del agenda[matter]
 
 
@@ -198,7 +198,7 @@ def _of_waiting(program: Program, state: State, agenda: Agenda) -> Fact | None:
             if fact is not None:
                 return fact
         except NeedsValues:
-            _delegate(agenda, matter_of(token, "token"))
+            _delegate(agenda, decision_id(token, "token"))
         del stirred[token]
     agenda.pop(TOKENS, None)
     return None

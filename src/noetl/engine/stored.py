@@ -14,11 +14,10 @@ import msgspec
 
 from noetl.net.program import CompiledPipeline, CompiledRule, Program, Write
 from noetl.output import JSON, Failure
+from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.template.compile import Template, Value
 from noetl.template.projection import PROJECTED
 
-INLINE_BYTES_MAX = 65_536  # of one value in the log, as JSON
-VALUE_BYTES_MAX = 64 * 1024 * 1024  # the default of limits.value_bytes
 STORED = "$stored"
 ROOTS = ("ctx", "step", "iter", "input", "workload")  # the scopes whose values may be stored
 _STORED_KEY = b'"$stored"'
@@ -32,7 +31,7 @@ class NeedsValues(Exception):
     """Control cannot decide: the decision reads or makes a value that belongs in the result store."""
 
 
-def matter_of(subject: str, kind: str) -> str:
+def decision_id(subject: str, kind: str) -> str:
     """The name of such a decision: "fetch#2!route"."""
     return f"{subject}!{kind}"
 
@@ -48,18 +47,9 @@ def ref_of(value: JSON) -> dict[str, JSON] | None:
     return None
 
 
-def has_marks(value: JSON) -> bool:
-    """Is it a mark, or does it contain one?"""
-    rest = [value]
-    while rest:
-        each = rest.pop()
-        if type(each) is dict:
-            if ref_of(each) is not None:
-                return True
-            rest.extend(each.values())
-        elif type(each) is list:
-            rest.extend(each)
-    return False
+def has_marks(value: JSON, path: ScopePath = (), *, below: bool = True) -> bool:
+    """Is there a mark on the way to the path, or, with `below`, at its end or below it?"""
+    return next(marks_on(value, path, below=below), None) is not None
 
 
 def stored_bytes(value: JSON) -> int:
@@ -100,11 +90,6 @@ def is_stored(program: Program, target: str, value: JSON) -> bool:
     return size > 0
 
 
-def passes_mark(scope: Mapping[str, JSON], path: ScopePath) -> bool:
-    """Is there a mark on the way to the path? A write to it changes the value in the result store."""
-    return _meets_mark(scope, path, below=False)
-
-
 def ensure_readable(value: Value | Template, scope: Mapping[str, JSON]) -> None:
     """Raises NeedsValues if the value cannot be evaluated with marks in place of values.
 
@@ -112,24 +97,11 @@ def ensure_readable(value: Value | Template, scope: Mapping[str, JSON]) -> None:
     """
     for template in value.templates if isinstance(value, Value) else (value,):
         alone = template.sole_path is not None
-        if any(_meets_mark(scope, read.path, below=not alone) for read in template.reads):
+        if any(has_marks(scope, read.path, below=not alone) for read in template.reads):
             raise NeedsValues
         picked = scope.get(PROJECTED)
         if not alone and picked and any(has_marks(picked.get(part.key)) for part in template.parts):
             raise NeedsValues
-
-
-def _meets_mark(value: JSON, path: ScopePath, *, below: bool) -> bool:
-    """Is there a mark on the way, or, with `below`, at the end of the path or below it?"""
-    for part in path:
-        if ref_of(value) is not None:
-            return True
-        if not isinstance(value, Mapping):
-            return below and has_marks(value)
-        if part not in value:
-            return False
-        value = value[part]
-    return below and has_marks(value)
 
 
 def marks_on(value: JSON, path: ScopePath, *, below: bool = True) -> Iterator[dict[str, JSON]]:

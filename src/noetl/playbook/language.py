@@ -133,7 +133,7 @@ _RESULT = RecordShape(
 )
 _RETRY = RecordShape(
     "spec.retry",
-    "Retries inside the tool. Only the final output is recorded. Prefer a rule with `do: retry`, which records every attempt.",
+    "Reserved for retries inside the tool: it has no effect yet, and `noetl check` warns. Use a rule with `do: retry`, which records every attempt.",
     {
         "attempts": KeyShape(NumberShape(1, whole=True), "maximum number of calls, including the first"),
         "delay": KeyShape(NumberShape(0), "seconds between two calls"),
@@ -163,7 +163,7 @@ LIMITS = RecordShape(
         "value_bytes": KeyShape(
             NumberShape(1, whole=True),
             "maximum size of one value of `ctx`, `step` or `iter`, as JSON; values over 64 KiB are kept in the result store",
-            default=67_108_864,
+            default=model.VALUE_BYTES_MAX,
         ),
         "compensations": KeyShape(
             NumberShape(1, whole=True),
@@ -191,7 +191,7 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     shared = {
         "timeout": KeyShape(_TIMEOUT, "timeout of one call in seconds, or {connect, read, total}", example="30"),
         "result": KeyShape(_RESULT, "how results are stored"),
-        "retry": KeyShape(_RETRY, "retries inside the tool"),
+        "retry": KeyShape(_RETRY, "retries inside the tool; without effect yet"),
     }
     own = {
         kind.name: KeyShape(
@@ -479,7 +479,8 @@ def _step_policy() -> RecordShape:
             "failure": KeyShape(failure, "how failed iterations affect the loop"),
             "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
             "emit": KeyShape(emit, "reserved"),
-            **_reserved("tracing", "quotas", "compensation", "placement"),
+            **_reserved("tracing", "quotas", "placement"),
+            "compensation": KeyShape(ReservedShape("compensate"), "reserved"),
         },
         {"rules": _CONTROL, "do": _CONTROL},
     )

@@ -25,7 +25,8 @@ DEFAULT_MAX_IN_FLIGHT = 10  # iterations of a parallel loop that run at once (D4
 RETRY_ATTEMPTS = 3  # calls in all, the first included (D24)
 BACKOFF: Backoff = "fixed"  # D25
 ON_UNMATCHED: Literal["continue", "fail"] = "continue"  # D23
-INLINE_BYTES_MAX = 65_536  # data of an output that is recorded in the log; larger data is stored (D51)
+INLINE_BYTES_MAX = 65_536  # of an output or a value in the log; larger ones are in the result store (D51, D91)
+VALUE_BYTES_MAX = 64 * 1024 * 1024  # the default of limits.value_bytes
 
 
 class Guard(Struct, frozen=True, kw_only=True):

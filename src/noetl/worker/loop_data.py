@@ -47,17 +47,23 @@ async def _send(driver: FrameDriver, command: StartLoop | EndLoop) -> None:
         await retry(worker.clock, lambda: worker.link.command(driver.execution_id, command))
 
 
-async def _start(driver: FrameDriver, ref: dict[str, JSON]) -> StartLoop:
-    run = driver.work.frame.id
+async def read_items(driver: FrameDriver, ref: dict[str, JSON], workload: dict[str, JSON]) -> list[JSON] | Failure:
+    """The items behind a Ref, or why there are none. Raises Unavailable."""
+    worker = driver.worker
+    results = ExecutionResults(worker.refs, worker.lineage, driver.execution_id, workload)
     try:
-        worker, place = driver.worker, driver.work.place
-        results = ExecutionResults(worker.refs, worker.lineage, driver.execution_id, place.workload)
-        items = items_in(await results.get(ref), _content_type(ref))
+        return items_in(await results.get(ref), _content_type(ref))
     except Unavailable:
         raise
     except (NoetlError, ValueError, msgspec.DecodeError) as error:
-        failure = Failure(kind="loop", message=f'loop.in of "{driver.work.pipeline.name}": {error}')
-        return StartLoop(run=run, source=ref, error=failure)
+        return Failure(kind="loop", message=f'loop.in of "{driver.work.pipeline.name}": {error}')
+
+
+async def _start(driver: FrameDriver, ref: dict[str, JSON]) -> StartLoop:
+    run = driver.work.frame.id
+    items = await read_items(driver, ref, driver.work.place.workload)
+    if isinstance(items, Failure):
+        return StartLoop(run=run, source=ref, error=items)
     if not stored_bytes(items):
         return StartLoop(run=run, source=ref, count=len(items), items=items)
     pages = await put_pages(driver.worker.results, driver.execution_id, items)

@@ -27,7 +27,8 @@ from noetl.engine.stored import filled, key_of, mark, marks_on, paths_read, ref_
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON, Failure
-from noetl.paging import items_in, put_pages
+from noetl.paging import put_pages
+from noetl.worker.loop_data import read_items
 from noetl.worker.retry import Stopped, retry
 
 if TYPE_CHECKING:
@@ -138,15 +139,17 @@ class StoredValues:
 
     async def record_picked(self, picked: dict[str, JSON] | None) -> dict[str, JSON] | None:
         """What routing reads from an output, with marks in place of large parts; the same object without any."""
-        total, made = 0, dict(picked or {})
-        for key, entry in made.items():
+        if picked is None:
+            return None
+        left, large = PICKED_BYTES_MAX, dict[str, JSON]()
+        for key, entry in picked.items():
             value = entry.get("is")
             size = len(encode(value)) if isinstance(value, str | list | dict) else 0
-            total += size
-            if stored_bytes(value) or total > PICKED_BYTES_MAX:
-                made[key] = {"is": await self._stored(value)}
-                total -= size
-        return made if made != picked and picked else picked
+            if stored_bytes(value) or size > left:
+                large[key] = {"is": await self._stored(value)}
+            else:
+                left -= size
+        return {**picked, **large} if large else picked
 
     async def record_parked(self, parked: FrameParked) -> FrameParked:
         """The fact for the log, without large values in the input of a block or a child."""
@@ -171,14 +174,16 @@ class StoredValues:
         fact: Fact | None = None
         failure: Failure | None = None
         try:
-            name = f"a value that {delegation.matter} reads"
-            values = await self._fetch([(name, ref) for ref in refs_read(program, state, delegation.matter)])
+            name = f"a value that {delegation.decision} reads"
+            values = await self._fetch([(name, ref) for ref in refs_read(program, state, delegation.decision)])
             complete = msgspec.convert(filled(msgspec.to_builtins(state), values), State)
-            made = decide(program, complete, delegation.matter, self._driver.now())
+            made = decide(program, complete, delegation.decision, self._driver.now())
             fact = await self._recorded_decision(made, state, complete)
         except MissingValue as missing:
             failure = missing.failure
-        command = Decide(matter=delegation.matter, digest=delegation.digest, fact=fact, error=failure)
+        except NoetlError:
+            raise Stopped from None  # the store does not respond, or a result is damaged: nothing is decided
+        command = Decide(decision=delegation.decision, digest=delegation.digest, fact=fact, error=failure)
         worker, execution_id = self._driver.worker, self._driver.execution_id
         failpoint("worker.before-decide")
         try:
@@ -194,7 +199,10 @@ class StoredValues:
             case ToStore(items, started):
                 return await self._loop_started(items, started)
             case ToRead(ref, started):
-                return await self._loop_over(ref, started)
+                read = await read_items(self._driver, ref, complete.workload)
+                if isinstance(read, Failure):
+                    return facts.StepFailed(run=started.run, error=read)
+                return await self._loop_started(read, started)
             case facts.StepScheduled(input=input):
                 return replace(made, input=await self._inputs(input))
             case facts.NextEvaluated(tokens=tokens):
@@ -236,17 +244,6 @@ class StoredValues:
     async def _loop_started(self, items: list[JSON], started: facts.LoopStarted) -> Fact:
         ref = await put_pages(self._driver.worker.results, self._driver.execution_id, items)
         return replace(started, count=len(items), ref=ref)
-
-    async def _loop_over(self, ref: dict[str, JSON], started: facts.LoopStarted) -> Fact:
-        try:
-            body = await self._driver.worker.refs.get(ref)
-            items = items_in(body, str((ref.get("meta") or {}).get("content_type", "application/json")))
-        except Unavailable:
-            raise Stopped from None
-        except (NoetlError, ValueError, msgspec.DecodeError) as error:
-            message = f'loop.in of "{self._driver.work.pipeline.name}": {error}'
-            return facts.StepFailed(run=started.run, error=Failure(kind="loop", message=message))
-        return await self._loop_started(items, started)
 
 
 def _marked(tree: JSON, values: Mapping[str, JSON], path: tuple[str, ...] = ()) -> Iterable[tuple[str, JSON]]:

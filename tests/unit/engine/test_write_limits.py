@@ -6,8 +6,9 @@ import msgspec
 import pytest
 
 from noetl.engine.scopes import CTX_BYTES_MAX, ctx_misfit, is_ref, misfit, owner_of
-from noetl.engine.stored import INLINE_BYTES_MAX, stored_bytes
+from noetl.engine.stored import stored_bytes
 from noetl.output import JSON, Failure
+from noetl.playbook.model import INLINE_BYTES_MAX
 
 REF: dict[str, JSON] = {"type": "blob", "locator": {"key": "e/1"}, "meta": {"bytes": 3}}
 

@@ -32,7 +32,7 @@ EVERY: list[Command] = [
     commands.StartLoop(run="a#1", ref={"type": "blob"}),
     commands.EndLoop(run="a#1", picked={"k": {"is": 1}}),
     commands.Lose(frame="a#1", worker="w", epoch=(1, 2)),
-    commands.Decide(matter="a#1!route", digest="d", fact=facts.NextEvaluated(run="a#1", set={"ctx.a": 1})),
+    commands.Decide(decision="a#1!route", digest="d", fact=facts.NextEvaluated(run="a#1", set={"ctx.a": 1})),
     commands.Wake(frame="a#1", output=Output(data="x"), call=2),
     Signal(name="go", data={"deep": [{"er": 1.5}]}, by="me"),
     commands.Expire(run="a#1"),
