@@ -6,19 +6,28 @@ rows so large that every list is in the result store. No decision and no output 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from noetl.adapters.memory import MemoryStore
 from noetl.control.deps import ControlSettings
+from noetl.control.live_execution import fold
 from noetl.engine import facts
+from noetl.engine.state import State
+from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.output import JSON
-from noetl.testing.memory_runtime import MemoryRuntime
+from noetl.ports import Append
+from noetl.testing.fake_clock import FakeClock
+from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from tests.unit.control.runtimes import memory_runtime, run_in
 
 ROWS = 4
+SWEEPS_MAX = 1_000
 FACT_BYTES_MAX = 32_768  # of any fact after the start: no value is in the log
 
 LISTS = st.sampled_from(["ctx.rows", "ctx.a", "ctx.b", "ctx.deep.rows", "input.rows"])
@@ -187,3 +196,43 @@ def test_the_size_of_values_changes_no_decision_d91(body: str, row_bytes: int) -
     assert large == small
     if row_bytes > 65_536:
         assert largest_fact < FACT_BYTES_MAX
+
+
+class ForgettingStore(MemoryStore):
+    """A store that is lost after every commit: control drops the execution, and a sweep loads it from the log."""
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        made = await super().append(appends)
+        if None in made:
+            raise Unavailable("it is not known whether the commit succeeded")
+        return made
+
+
+def reloaded(body: str, row_bytes: int) -> tuple[str | None, JSON]:
+    """The status and the output of an execution that is loaded again after every commit."""
+    rows = [{"id": index, "pad": "x" * row_bytes} for index in range(ROWS)]
+    clock = FakeClock(auto_advance=True)
+    store = ForgettingStore(clock, 1)
+    parts = RuntimeParts(store=store)
+    memory = memory_runtime({"t": body}, settings=ControlSettings(items_bytes=65_536), clock=clock, parts=parts)
+
+    async def work(runtime: MemoryRuntime) -> tuple[str | None, JSON]:
+        with suppress(Unavailable):
+            await runtime.start("t", {"rows": rows}, id="e")
+        for _ in range(SWEEPS_MAX):
+            if (status := await store.status("e")) in ("ok", "error"):
+                break
+            await runtime.sweep()
+            await clock.sleep(1)
+        state = State(execution_id="e")
+        fold(state, await store.read("e"))
+        return status, None if state.end_output is None or status != "ok" else state.end_output.data
+
+    return run_in(memory, work, slots=1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(playbooks())
+def test_an_execution_that_is_loaded_after_every_commit_ends_with_the_same_output_d91(body: str) -> None:
+    small, _ = done(body, 1)
+    assert reloaded(body, 100_000) == (small.status, small.output)

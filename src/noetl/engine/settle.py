@@ -39,7 +39,7 @@ def agenda_of(state: State) -> Agenda:
         todo["run", run.id, None] = None
         for index in run.frames:
             todo["frame", run.id, index] = None
-    if state.waiting:
+    if state.tokens:  # also those that have not been tried: a worker may have to decide about them (D91)
         todo[TOKENS] = dict.fromkeys(state.waiting)
     return todo
 
