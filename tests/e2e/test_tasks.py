@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -12,6 +13,7 @@ import pytest
 
 from tests.e2e.processes import NOETL, PATIENCE_S, Workspace
 from tests.playbooks import HEAD
+from tests.services import database, postgres
 from tests.wheels import write_wheel
 
 
@@ -267,3 +269,26 @@ workflow:
     log = workspace.call("events", "last", "--format", "json").stdout
     assert "canary/with" not in log + message
     assert "canary%2Fwith" not in log + message
+
+
+def test_connections_of_postgres_limit_parallel_iterations(workspace: Workspace) -> None:
+    text = (
+        HEAD
+        + """\
+keychain: [{name: db, kind: postgres_credential, dsn: {env: TEST_DSN}}]
+executor: {spec: {postgres: {connections: 2}}}
+workflow:
+- step: start
+  loop: {in: "{{ range(20) | list }}", iterator: n, spec: {mode: parallel, max_in_flight: 8}}
+  tool: {kind: postgres, auth: db, query: "SELECT pg_backend_pid() AS pid, pg_sleep(0.02)"}
+"""
+    )
+
+    async def work() -> set[int]:
+        async with database() as name:
+            workspace.environment["TEST_DSN"] = postgres().dsn(name)
+            code, document = await asyncio.to_thread(workspace.json, "run", workspace.write(text))
+            assert code == 0, document
+            return {row["pid"] for rows in document["output"]["data"] for row in rows}
+
+    assert 1 <= len(asyncio.run(work())) <= 2

@@ -69,7 +69,17 @@ _RESERVED_WORDS = {
 _SET_UNDER_SPEC = {
     "set": RetiredKey("set-under-spec", '"set" is not allowed under spec; move it to the step, task or arc itself')
 }
+_PARALLEL = "parallel iterations are limited by loop.spec.max_in_flight, connections of postgres by spec.connections"
+_POOLS = {
+    "pool": RetiredKey(
+        "unknown-key",
+        "the worker pool belongs under the spec of the step; the connections of a postgres task are spec.connections",
+        "connections: 10",
+    ),
+    "concurrency": RetiredKey("unknown-key", f'a spec has no "concurrency": {_PARALLEL}', "max_in_flight: 10"),
+}
 _NOT_OF_A_TASK = {
+    "concurrency": _POOLS["concurrency"],
     **_SET_UNDER_SPEC,
     "validate": RetiredKey(
         "unknown-key", '"validate" belongs under the "spec" of a task', "tool: {spec: {validate: …}}"
@@ -319,7 +329,8 @@ def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
         ),
         "policy": KeyShape(TASK_POLICY, "rules that evaluate the output"),
     }
-    return RecordShape("task.spec", "Settings and rules of one task.", keys, _SET_UNDER_SPEC)
+    retired = {name: each for name, each in _POOLS.items() if name not in keys}
+    return RecordShape("task.spec", "Settings and rules of one task.", keys, {**_SET_UNDER_SPEC, **retired})
 
 
 def task_shape(kinds: Kinds) -> KindShape:

@@ -333,3 +333,19 @@ def test_thousands_of_mistakes_do_not_make_the_reader_slow() -> None:
     problems = reading("workflow:\n" + steps).problems
     assert len(problems) == 2_000
     assert (problems[0].fix, problems[-1].fix) == ("step", None)
+
+
+@pytest.mark.parametrize(
+    ("where", "key", "words"),
+    [
+        ("task", "pool: {max_size: 2}", "the connections of a postgres task are spec.connections"),
+        ("task", "concurrency: 3", "connections of postgres by spec.connections"),
+        ("step", "concurrency: 3", "parallel iterations are limited by loop.spec.max_in_flight"),
+    ],
+)
+def test_knobs_for_pools_and_concurrency_name_those_that_work(where: str, key: str, words: str) -> None:
+    inside = f"spec: {{{key}}}"
+    body = f"workflow:\n- step: start\n  {'desc: x' if where == 'task' else inside}\n  tool:\n    kind: noop\n"
+    body += f"    {inside}\n" if where == "task" else ""
+    found = [each for each in reading(body).problems if each.code == "unknown-key"]
+    assert [(each.at.line, words in each.message) for each in found] == [(9 if where == "task" else 6, True)]

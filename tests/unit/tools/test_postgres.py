@@ -350,3 +350,16 @@ def test_many_calls_at_once_share_a_few_connections() -> None:
             assert len({row["pid"] for row in rows}) <= 10
 
     asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    "spec", [{"connections": 0}, {"connections": 101}, {"connection_wait_s": 0}, {"connections": "x"}]
+)
+def test_an_invalid_limit_of_connections_is_an_error_of_kind_input(spec: dict[str, JSON]) -> None:
+    async def work() -> None:
+        async with new_database() as pg:
+            output = await pg.query("SELECT 1", spec=spec)
+            assert output.error is not None
+            assert (output.error.kind, output.error.message.startswith("spec: ")) == ("input", True)
+
+    asyncio.run(work())

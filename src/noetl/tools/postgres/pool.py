@@ -14,15 +14,15 @@ from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from noetl.addresses import Network, refusal
-from noetl.output import JSON
+from noetl.output import JSON, Output, failed
 from noetl.secret import Secret
 from noetl.tools.errors import ALLOW_HINT, ToolError
+from noetl.tools.postgres.tool import CONNECTIONS, CONNECTIONS_MAX
 
 Connection: TypeAlias = Any  # asyncpg's
 Values: TypeAlias = Mapping[str, Secret]
 
 POOLS_MAX = 32  # credentials with open connections
-CONNECTIONS_MAX = 10  # for one credential
 IDLE_S = 60.0  # an unused connection is closed after this time
 RELEASE_S = 5.0  # time to cancel a running statement; then the connection is dropped
 _FILES = frozenset({"service", "servicefile", "passfile"})  # they read credentials from files of the worker
@@ -32,6 +32,15 @@ class InvalidCredential(ToolError):
     """The credential cannot be used; the message contains no value of it."""
 
     kind = "credential"
+
+
+class ConnectionsBusy(ToolError):
+    """All connections that the task may use are in use."""
+
+    kind = "timeout"
+
+    def output(self) -> Output:
+        return failed(self.kind, str(self), retryable=True)
 
 
 class AddressRefused(ToolError):
@@ -131,21 +140,25 @@ class ConnectionPools:
         self._pools: dict[tuple[JSON, ...], _Pool] = {}  # the most recently used is last
 
     @asynccontextmanager
-    async def connection(self, values: Values, connect_s: float) -> AsyncIterator[Connection]:
-        """Raises InvalidCredential, AddressRefused, OSError, TimeoutError, and errors of the driver.
+    async def connection(
+        self, values: Values, connect_s: float, most: int = CONNECTIONS, wait_s: float | None = None
+    ) -> AsyncIterator[Connection]:
+        """Raises ConnectionsBusy, InvalidCredential, AddressRefused, OSError, TimeoutError, and errors of the driver.
 
-        While all connections are in use it waits; the caller's timeout limits that.
+        All callers with the same `most` together use at most that many connections at the same time. Others wait, at
+        most for `wait_s`; None: the caller's timeout limits the wait.
         """
         pool = self._pool(values, connect_s)
         pool.users += 1
         try:
             # asyncpg needs this before the first use. It opens no connection, and repeating it is harmless.
             await pool.pool
-            connection = await pool.pool.acquire()
-            try:
-                yield connection
-            finally:
-                await _release(pool.pool, connection)
+            async with _slot(pool.slots.setdefault(most, asyncio.Semaphore(most)), most, wait_s):
+                connection = await pool.pool.acquire()
+                try:
+                    yield connection
+                finally:
+                    await _release(pool.pool, connection)
         finally:
             pool.users -= 1
 
@@ -219,6 +232,23 @@ class _Pool:
     def __init__(self, pool: Any) -> None:
         self.pool = pool
         self.users = 0
+        self.slots: dict[int, asyncio.Semaphore] = {}  # for each value of `spec.connections`
+
+
+@asynccontextmanager
+async def _slot(slots: asyncio.Semaphore, most: int, wait_s: float | None) -> AsyncIterator[None]:
+    """The right to use one connection. Raises ConnectionsBusy."""
+    try:
+        async with asyncio.timeout(wait_s):
+            await slots.acquire()
+    except TimeoutError:
+        raise ConnectionsBusy(
+            f"no connection was free within {wait_s:g} s (spec.connections: {most}, spec.connection_wait_s: {wait_s:g})"
+        ) from None
+    try:
+        yield
+    finally:
+        slots.release()
 
 
 def _ssl_context(target: ConnectionTarget) -> ssl.SSLContext:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Struct
 
 from noetl.output import JSON, Output, failed
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from noetl.tools.postgres.pool import ConnectionPools
 
 CONNECT_S = 10.0
+CONNECTIONS = 10  # the default of spec.connections
+CONNECTIONS_MAX = 100  # the maximum of spec.connections, and the size of a pool
 
 
 class Copy(Struct, kw_only=True):
@@ -54,6 +57,22 @@ class PostgresSpec(Struct, kw_only=True):
     """Limits of a call."""
 
     max_rows: MaxRowsField = None
+    connections: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=CONNECTIONS_MAX,
+            description="maximum number of connections that one worker uses at the same time for tasks with the same "
+            "credential and the same number here; further calls wait for a free one",
+        ),
+    ] = CONNECTIONS
+    connection_wait_s: Annotated[
+        Annotated[float, Meta(gt=0)] | None,
+        Meta(
+            description="seconds to wait for a free connection, after which the call fails with kind `timeout` and is "
+            "retryable; default: the timeout of the task"
+        ),
+    ] = None
 
 
 class PostgresPart(Struct, kw_only=True):
@@ -107,20 +126,24 @@ query: SELECT id, name FROM customers WHERE city = {{ workload.city }}
         from noetl.tools.postgres.session import connection_failure, is_credential_error
 
         try:
-            return await self._run_as(input, call, call.auth)
+            spec = msgspec.convert(call.spec, PostgresSpec)
+        except msgspec.ValidationError as error:
+            return failed("input", f"spec: {error}")
+        try:
+            return await self._run_as(input, call, call.auth, spec)
         except ToolError as error:
             return error.output()
         except Exception as error:  # noqa: BLE001  # anything that the driver raises while it connects
             if not is_credential_error(error):
                 return connection_failure(error)
         try:
-            return await self._run_as(input, call, await call.auth.renew())
+            return await self._run_as(input, call, await call.auth.renew(), spec)
         except ToolError as error:
             return error.output()
         except Exception as error:  # noqa: BLE001  # the same, with the renewed credential
             return connection_failure(error)
 
-    async def _run_as(self, input: PostgresInput, call: Call, auth: Auth) -> Output:
+    async def _run_as(self, input: PostgresInput, call: Call, auth: Auth, spec: PostgresSpec) -> Output:
         """Raises only errors from before a statement was sent."""
         from ipaddress import ip_network
 
@@ -130,7 +153,9 @@ query: SELECT id, name FROM customers WHERE city = {{ workload.city }}
         if self._pools is None:
             networks = [ip_network(each) for each in self._allow]
             self._pools = ConnectionPools(allow_private=self._allow_private, allow=networks)
-        async with self._pools.connection(auth.values, connect_seconds(call.spec)) as connection:
+        async with self._pools.connection(
+            auth.values, connect_seconds(call.spec), spec.connections, spec.connection_wait_s
+        ) as connection:
             return await PostgresSession(connection, call).run(input)
 
     async def close(self) -> None:

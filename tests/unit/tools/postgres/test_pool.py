@@ -18,6 +18,7 @@ from noetl.secret import Secret
 from noetl.tools.postgres.pool import (
     POOLS_MAX,
     ConnectionPools,
+    ConnectionsBusy,
     ConnectionTarget,
     InvalidCredential,
     connection_target,
@@ -166,3 +167,42 @@ def test_a_certificate_is_verified_against_the_host_name(tmp_path: Path, names: 
     error = asyncio.run(work())
     assert isinstance(error, ssl.SSLCertVerificationError) is not fits
     assert bool(reached) is fits
+
+
+def test_callers_with_the_same_limit_share_their_connections() -> None:
+    async def work() -> None:
+        pools = ConnectionPools(allow_private=True)
+        async with database() as name:
+            values = {"dsn": Secret(postgres().dsn(name))}
+            async with pools.connection(values, 10, 2), pools.connection(values, 10, 2):
+                with pytest.raises(ConnectionsBusy) as busy:
+                    async with pools.connection(values, 10, 2, 0.01):
+                        pass
+                assert str(busy.value).startswith("no connection was free within 0.01 s (spec.connections: 2,")
+                failure = busy.value.output().error
+                assert failure is not None
+                assert (failure.kind, failure.retryable) == ("timeout", True)
+                async with pools.connection(values, 10, 3, 0.01) as other:
+                    assert await other.fetchval("SELECT 1") == 1
+            async with pools.connection(values, 10, 2, 0.01) as later:
+                assert await later.fetchval("SELECT 1") == 1
+            await pools.close()
+
+    asyncio.run(work())
+
+
+def test_a_caller_that_waits_gets_the_next_free_connection() -> None:
+    async def work() -> None:
+        pools = ConnectionPools(allow_private=True)
+        async with database() as name:
+            values = {"dsn": Secret(postgres().dsn(name))}
+
+            async def use() -> int:
+                async with pools.connection(values, 10, 1, 60) as connection:
+                    return int(await connection.fetchval("SELECT pg_backend_pid()"))
+
+            pids = await asyncio.gather(*(use() for _ in range(8)))
+            assert len(set(pids)) == 1
+            await pools.close()
+
+    asyncio.run(work())
