@@ -319,7 +319,7 @@ class Control:
     async def _record(self, live: LiveExecution, events: list[Event]) -> None:
         """Commit the events, and do the work that follows a commit."""
         if events:
-            facts = tuple(event.fact for event in events)
+            facts = tuple([event.fact for event in events])
             append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
             failpoint("control.before-commit")
             if (refused := (await self.store.append([append]))[0]) is not None:

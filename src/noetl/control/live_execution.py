@@ -137,9 +137,9 @@ def ensure_usable(live: LiveExecution) -> None:
 
 def pool_of(live: LiveExecution, frame: str) -> str:
     """The pool whose workers run this frame, or make this decision."""
-    if is_decision(frame):
+    run = live.state.runs.get(frame_parts(frame)[0])
+    if run is None:
         return pipeline_of(live.program, live.state, frame).pool
-    run = live.state.runs[frame_parts(frame)[0]]
     return live.program.pipeline(run.step, block=run.block).pool
 
 
@@ -159,11 +159,11 @@ def is_due(live: LiveExecution, frame: str) -> bool:
 
 def is_open(live: LiveExecution, frame: str) -> bool:
     """Whether the worker that holds it may continue. Running calls finish during a pause (D67)."""
-    if is_decision(frame):
-        return frame in delegated(live.agenda) and is_pending(live.state, frame)
     owner, index = frame_parts(frame)
     run = live.state.runs.get(owner)
-    if run is None or run.output is not None:
+    if run is None:
+        return is_decision(frame) and frame in delegated(live.agenda) and is_pending(live.state, frame)
+    if run.output is not None:
         return False
     if run.loop is None:
         if run.looped:

@@ -154,7 +154,7 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
             except NeedsValues:
                 _delegate(agenda, decision)
                 return _following(program, state, agenda, at)
-    if any(decision.endswith("!join") for decision in pending):
+    if pending and any(decision.endswith("!join") for decision in pending):
         return None  # no other join fires before it
     try:
         fact = of_joins(program, state, at)

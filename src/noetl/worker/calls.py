@@ -86,7 +86,7 @@ class Toolbox:
             folder=called.folder,
             say=context.say,
             progress=context.progress,
-            refs=tuple(_at(called.input, path) for path in task.refs),
+            refs=tuple([_at(called.input, path) for path in task.refs]) if task.refs else (),
             credential=partial(self._credential, called, context),
         )
         entry = call_credential(called) if called.keychain else None
@@ -147,7 +147,8 @@ def cleaned(output: Output, clean_data: Callable[[JSON], JSON]) -> Output:
     """The output of a tool as plain JSON: tools are foreign code."""
     try:
         data = clean_data(output.data)
-        own, meta = (clean(part) if part else part for part in (output.own, output.meta))
+        own = output.own and clean(output.own)
+        meta = output.meta and clean(output.meta)
         error = output.error and _clean_failure(output.error)
     except NotJSON as refused:
         return failed("output", f"the output is not valid JSON: {refused}")
