@@ -22,6 +22,7 @@ FULL_ONLY: Final = (
     "hostile/test_power_loss",
     "hostile/test_attack",
     "hostile/test_versions",
+    "unit/tools/object/",
     "unit/tools/postgres/",
     "unit/tools/test_postgres",
 )

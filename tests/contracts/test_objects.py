@@ -1,8 +1,9 @@
-"""Results in S3, as moto speaks it, keep the contract."""
+"""Results in S3, as moto speaks it, and in stand-ins for Google and Azure keep the contract."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.testing.contracts import error_of, opened_test
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract, all_of, pieces
+from tests.services_clouds import cloud_server, google_account
 from tests.services_objects import make_bucket, moto_server
 
 
@@ -76,3 +78,49 @@ def test_what_is_no_address_of_a_bucket_is_refused_and_not_repeated(url: str) ->
     with pytest.raises(Rejected, match="s3://bucket/prefix") as refused:
         ObjectResults(url)
     assert "secret" not in str(refused.value)
+
+
+class OnCloud(ResultStoreContract):
+    """A store whose credentials come from the environment."""
+
+    url: str
+
+    @pytest.fixture(autouse=True)
+    def cloud(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        with cloud_server() as (address, server):
+            self.server = server
+            for name, value in self.environment(address).items():
+                monkeypatch.setenv(name, value)
+            yield
+
+    def environment(self, address: str) -> dict[str, str]:
+        raise NotImplementedError
+
+    @asynccontextmanager
+    async def open_store(self) -> AsyncIterator[ClearableStore]:
+        self.server.objects.clear()
+        yield ObjectResults(self.url)
+
+    async def damage(self, ref: dict[str, JSON]) -> None:
+        key = f"results/a/prefix/{ref['locator']['key']}"
+        body, content_type = self.server.objects[key]
+        self.server.add(key, body[:-1] + bytes([body[-1] ^ 1]), content_type)
+
+
+class TestGoogleResults(OnCloud):
+    url = "gs://results/a/prefix"
+
+    def environment(self, address: str) -> dict[str, str]:
+        return {"GOOGLE_SERVICE_ACCOUNT_KEY": google_account(address)}
+
+
+class TestAzureResults(OnCloud):
+    url = "az://results/a/prefix"
+
+    def environment(self, address: str) -> dict[str, str]:
+        key = base64.b64encode(b"key of azure").decode()
+        return {
+            "AZURE_STORAGE_ACCOUNT_NAME": "acc",
+            "AZURE_STORAGE_ACCOUNT_KEY": key,
+            "AZURE_STORAGE_ENDPOINT": f"{address}/azure",
+        }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -12,11 +13,12 @@ import pytest
 
 from noetl.output import JSON
 from noetl.secret import Secret
-from noetl.testing.contracts.tools import ToolContract
+from noetl.testing.contracts.tools import ToolContract, call_of
 from noetl.tool import Auth, Call, Tool
 from noetl.tools.duckdb.tool import DuckdbTool
 from noetl.tools.http.tool import HttpTool
 from noetl.tools.noop import NoopTool
+from noetl.tools.object.tool import ObjectInput, ObjectTool
 from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.python.tool import PythonTool
 from noetl.tools.quantum.tool import QuantumTool
@@ -87,6 +89,21 @@ class TestResolve(ToolContract):
 
     def fields(self) -> dict[str, JSON]:
         return {"ref": {"type": "blob", "locator": {"key": "x"}, "meta": {}}}
+
+
+class TestObject(ToolContract):
+    needs = "a playbook file"  # tests/e2e/test_tool_examples.py has one
+    reads_around = True
+
+    def setup_method(self) -> None:
+        """The first call starts the runtime of obstore, which stays for the life of the process."""
+        asyncio.run(ObjectTool().run(ObjectInput(get="/no/such/file"), call_of({})))
+
+    def make(self) -> Tool:
+        return ObjectTool()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"get": "/no/such/file"}
 
 
 class TestSqlite(ToolContract):

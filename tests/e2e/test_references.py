@@ -154,6 +154,9 @@ def test_rows_in_postgres_are_referenced_and_fetched_d98(workspace: Workspace, t
     events = workspace.call("events", "last", "--format", "jsonl").stdout
     assert '"auth_reference":"keychain/warehouse"' in events
     assert workspace.environment["DSN"] not in events
+    for command in (("audit", "last"), ("gc",), ("state", "last"), ("show", "last")):
+        done = workspace.call(*command)
+        assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
 def test_data_cannot_choose_a_table_d99(workspace: Workspace) -> None:

@@ -9,12 +9,12 @@ from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import obstore
 from obstore.exceptions import BaseError
-from obstore.store import S3Store
+from obstore.store import AzureStore, GCSStore, ObjectStore, S3Store
 
 from noetl.adapters.files import spooled
 from noetl.adapters.result_refs import (
@@ -32,32 +32,31 @@ from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.ports import StoredResult
 
+if TYPE_CHECKING:
+    from obstore.store import RetryConfig
+
 MULTIPART_BYTES: Final = 8 << 20  # of one part of a large upload
 UPLOADS_MAX: Final = 4  # concurrent parts: 32 MB of memory for one upload
 DELETE_BATCH: Final = 500
 RETRIES: Final = 4
 RETRY_S: Final = 20
+SCHEMES: Final = ("s3", "gs", "az")
 
 
 class ObjectResults:
-    """A `ResultStore` on `s3://bucket/prefix`."""
+    """A `ResultStore` on `s3://bucket/prefix`, `gs://bucket/prefix` or `az://container/prefix`."""
 
     def __init__(self, url: str, endpoint: str | None = None) -> None:
         """`endpoint`: of another S3 service than Amazon's. Raises Rejected."""
         parts = urlsplit(url)
-        if parts.scheme != "s3" or not parts.hostname or parts.username or parts.query:
-            raise Rejected("bad-setting", "the address of an object store is s3://bucket/prefix")
+        if parts.scheme not in SCHEMES or not parts.hostname or parts.username or parts.query:
+            known = ", ".join(f"{each}://bucket/prefix" for each in SCHEMES)
+            raise Rejected("bad-setting", f"the address of an object store is one of {known}")
         bucket, prefix = parts.netloc, parts.path.strip("/")
-        locator = {"store": "s3", "bucket": bucket, **({"prefix": prefix} if prefix else {})}
+        locator = {"store": parts.scheme, "bucket": bucket, **({"prefix": prefix} if prefix else {})}
         self.place = RefLocation("object_store", locator)
-        self._url = f"s3://{bucket}"
-        self._store = S3Store(
-            bucket,
-            prefix=prefix or None,
-            config={"endpoint": endpoint} if endpoint else None,
-            client_options={"allow_http": bool(endpoint and endpoint.startswith("http://"))},
-            retry_config={"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)},
-        )
+        self._url = f"{parts.scheme}://{bucket}"
+        self._store = _open(parts.scheme, bucket, prefix or None, endpoint)
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         name = name_of(execution_id, body)
@@ -117,6 +116,26 @@ class ObjectResults:
             raise name.missing() if name else NotFound(f"{self._url} does not exist") from error
         except (BaseError, OSError, ValueError) as error:
             raise Unavailable(f"the result store {self._url} fails ({type(error).__name__})") from error
+
+
+def _open(scheme: str, bucket: str, prefix: str | None, endpoint: str | None) -> ObjectStore:
+    """The store, with the credentials and settings of the environment, or the role of the machine."""
+    retry: RetryConfig = {"max_retries": RETRIES, "retry_timeout": timedelta(seconds=RETRY_S)}
+    try:
+        if scheme == "gs":
+            return GCSStore(bucket, prefix=prefix, client_options={"allow_http": True}, retry_config=retry)
+        if scheme == "az":
+            return AzureStore(bucket, prefix=prefix, client_options={"allow_http": True}, retry_config=retry)
+    except (BaseError, ValueError) as error:
+        # Without the text of the error, which may contain a key.
+        raise Rejected("bad-setting", f"the environment has no valid credentials for {scheme}://{bucket}") from error
+    return S3Store(
+        bucket,
+        prefix=prefix,
+        config={"endpoint": endpoint} if endpoint else None,
+        client_options={"allow_http": bool(endpoint and endpoint.startswith("http://"))},
+        retry_config=retry,
+    )
 
 
 @contextmanager

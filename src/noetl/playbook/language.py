@@ -113,7 +113,9 @@ _STORE = RecordShape(
     "The store for large results.",
     {
         "kind": KeyShape(
-            TextShape(), "the type of the store: `files`, `sqlite`, `postgres`, `s3` or `nats_object`", required=True
+            TextShape(),
+            "the type of the store: `files`, `sqlite`, `postgres`, `s3`, `gs`, `az` or `nats_object`",
+            required=True,
         ),
         "bucket": KeyShape(TextShape(), "name of the bucket or directory"),
         "prefix": KeyShape(TextShape(), "prefix of every key"),
@@ -688,6 +690,29 @@ _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
     "oauth2_client": (
         "OAuth 2.0 client credentials. The token is refreshed automatically.",
         {"token_url": "", "client_id": "", "client_secret": "", "scope": ""},
+    ),
+    "aws_credential": (
+        "Keys for S3 and services that are compatible with it.",
+        {
+            "access_key_id": "",
+            "secret_access_key": "",
+            "session_token": "token of temporary keys",
+            "region": "by default AWS_REGION of the worker",
+            "endpoint": "address of another service than Amazon's, such as https://minio.example.com",
+        },
+    ),
+    "gcp_credential": (
+        "A service account of Google Cloud.",
+        {"service_account": "the JSON text of its key file"},
+    ),
+    "azure_credential": (
+        "Access to an account of Azure Blob Storage.",
+        {
+            "account": "name of the storage account",
+            "key": "access key of the account",
+            "sas_token": "shared access signature, instead of a key",
+            "endpoint": "address of another service than Azure's",
+        },
     ),
 }
 

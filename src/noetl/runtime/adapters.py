@@ -1,4 +1,4 @@
-"""Opens adapters by their URLs: result stores in S3, NATS and PostgreSQL, and API tokens in PostgreSQL.
+"""Opens adapters by their URLs: result stores in buckets, NATS and PostgreSQL, and API tokens in PostgreSQL.
 
 Their libraries are optional extras, imported only when a URL needs them.
 """
@@ -25,10 +25,10 @@ def open_remote_store(settings: Settings, url: str) -> NamedStore:
     scheme, _, rest = url.partition("://")
     try:
         match scheme:
-            case "s3":
+            case "s3" | "gs" | "az":
                 from noetl.adapters.objects import ObjectResults
 
-                return NamedStore("s3", ObjectResults(url, settings.s3_endpoint or None), shared=True)
+                return NamedStore(scheme, ObjectResults(url, settings.s3_endpoint or None), shared=True)
             case "nats" | "tls":
                 from noetl.adapters.nats.results import BUCKET, NatsResults
 
@@ -40,9 +40,10 @@ def open_remote_store(settings: Settings, url: str) -> NamedStore:
 
                 return NamedStore("postgres", PostgresResults(url), shared=True)
     except ImportError as error:
-        extra = {"s3": "objects", "nats": "nats", "tls": "nats"}.get(scheme, "postgres")
+        extras = {"nats": "nats", "tls": "nats", "postgresql": "postgres", "postgres": "postgres"}
+        extra = extras.get(scheme, "objects")
         raise Rejected("no-adapter", f"{RESULTS} requires an extra: {install_hint(extra)}") from error
-    known = "files, sqlite, s3://bucket/prefix, nats://host:port/bucket or postgresql://…"
+    known = "files, sqlite, s3://bucket/prefix, gs://…, az://…, nats://host:port/bucket or postgresql://…"
     raise Rejected("bad-setting", f"{RESULTS} names an unknown store: use {known}")
 
 

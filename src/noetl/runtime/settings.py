@@ -78,7 +78,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Variable(
             RESULTS,
-            "The stores for large results: `files`, `sqlite`, `s3://bucket/prefix`,"
+            "The stores for large results: `files`, `sqlite`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`,"
             " `nats://host:port/bucket` or `postgresql://…`. Separate several with spaces; the first one is"
             " the default.",
             "`files`; with NATS, its object store",

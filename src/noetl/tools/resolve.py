@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import AsyncIterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal, Protocol
 
 from msgspec import Meta, Struct
 
@@ -14,7 +14,6 @@ from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, ToolError, store_failure
 
 if TYPE_CHECKING:
-    from noetl.ports import ResultStore
     from noetl.tools.system_reader import SystemReader
 
 WHOLE_BYTES_MAX = 256 * 1024 * 1024  # of a payload that is fetched as a whole
@@ -38,10 +37,10 @@ class ResolveInput(Struct, kw_only=True):
     ] = None
     columns: Annotated[list[str] | None, Meta(description="columns to keep in each row; default: all of them")] = None
     to: Annotated[
-        Literal["ndjson", "csv"] | None,
+        Literal["ndjson", "csv", "file"] | None,
         Meta(
-            description="for rows of a database: write them to the result store in this format, without holding them "
-            "in memory; `output.ref` is the Ref, and `output.data` is `{rows}`"
+            description="write rows of a database (`ndjson`, `csv`) or an object (`file`) to the result store, without "
+            "holding them in memory; `output.ref` is the Ref"
         ),
     ] = None
 
@@ -49,9 +48,9 @@ class ResolveInput(Struct, kw_only=True):
 class ResolveTool(Tool):
     """Fetches the payload behind a Ref, as a whole or in part. It also fetches the results of a loop.
 
-    A Ref to rows in a database (see `stored` of `postgres`, `sqlite` and `duckdb`) is read with the keychain
-    entry that its `auth_reference` names. `slice` and `limit` become part of the query. Rows of more than
-    64 MiB need `to`.
+    A Ref to rows in a database (see `stored` of `postgres`, `sqlite` and `duckdb`) or to an object (see
+    `object`) is read with the keychain entry that its `auth_reference` names. For rows, `slice` and `limit`
+    become part of the query. Rows of more than 64 MiB need `to`.
     """
 
     kind = "resolve"
@@ -73,7 +72,6 @@ slice: "0:100"
         self._reader: SystemReader | None = None
 
     async def run(self, input: ResolveInput, call: Call) -> Output:
-        from noetl.tools.jsonpath import find
         from noetl.tools.payload import InvalidJson, is_ref
 
         ref = input.ref
@@ -83,16 +81,8 @@ slice: "0:100"
             if "system" in ref["locator"]:
                 return await self._systems().resolve(ref, input, call)
             if input.to is not None:
-                raise InvalidInput("`to` is for Refs to rows in a database; this Ref names a stored result")
-            data, sliced = await _fetch(call.results, ref, input)
-            if input.path is not None:
-                data = find(input.path, data)
-            if input.slice is not None and not sliced:
-                data = _slice(data, input.slice)
-            if input.limit is not None:
-                data = _slice(data, [0, input.limit], "limit")
-            if input.columns is not None:
-                data = _select_columns(data, input.columns)
+                raise InvalidInput("`to` is for Refs to another system; this Ref names a stored result")
+            data = await selected(call.results, ref, input)
         except ToolError as error:
             return error.output()
         except NoetlError as error:
@@ -114,7 +104,29 @@ slice: "0:100"
             await self._reader.close()
 
 
-async def _fetch(results: ResultStore, ref: dict[str, JSON], input: ResolveInput) -> tuple[JSON, bool]:
+class PayloadSource(Protocol):
+    """A store that can be read."""
+
+    async def get(self, ref: dict[str, JSON]) -> bytes: ...
+
+    def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]: ...
+
+
+async def selected(results: PayloadSource, ref: dict[str, JSON], input: ResolveInput) -> JSON:
+    """The payload, or the part that the fields select. Raises ToolError, InvalidJson and the errors of the store."""
+    from noetl.tools.jsonpath import find
+
+    data, sliced = await _fetch(results, ref, input)
+    if input.path is not None:
+        data = find(input.path, data)
+    if input.slice is not None and not sliced:
+        data = _slice(data, input.slice)
+    if input.limit is not None:
+        data = _slice(data, [0, input.limit], "limit")
+    return data if input.columns is None else _select_columns(data, input.columns)
+
+
+async def _fetch(results: PayloadSource, ref: dict[str, JSON], input: ResolveInput) -> tuple[JSON, bool]:
     """The payload, or only the rows of `slice` if they can be read without the rest; True: only the rows.
 
     Raises InvalidInput, InvalidJson and the errors of the store.
@@ -139,7 +151,7 @@ async def _fetch(results: ResultStore, ref: dict[str, JSON], input: ResolveInput
     return _decode(await results.get(ref), ref), False
 
 
-async def _read_rows(results: ResultStore, ref: dict[str, JSON], bounds: tuple[int | None, int | None]) -> JSON:
+async def _read_rows(results: PayloadSource, ref: dict[str, JSON], bounds: tuple[int | None, int | None]) -> JSON:
     """Rows of NDJSON. All lines are read, because only that detects damage; only the slice is kept."""
     from noetl.paging import lines
     from noetl.tools.payload import InvalidJson, decode_json

@@ -1,4 +1,4 @@
-"""`resolve` for Refs to the author's own systems: rows of a database, fetched with the credential of the Ref."""
+"""`resolve` for Refs to the author's own systems: rows of a database, or an object, with the credential of the Ref."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from noetl.tools.jsonpath import find
 from noetl.tools.sql.formats import CONTENT_TYPES, encoded
 from noetl.tools.sql.rows import OpenRows
 from noetl.tools.sql.stored import RowRange, keychain_entry, rows_in, rows_statement
-from noetl.tools.systems import Systems
+from noetl.tools.systems import OBJECT_STORES, Systems
 
 if TYPE_CHECKING:
     from noetl.tools.resolve import ResolveInput
@@ -41,18 +41,33 @@ class SystemReader:
         seconds = _seconds(call.spec)
         try:
             async with asyncio.timeout(seconds):
-                return await self._rows(ref, input, call)
+                try:
+                    auth = await _credential(ref, call)
+                except NoetlError as error:
+                    return failed("credential", str(error), retryable=isinstance(error, Unavailable))
+                if ref["locator"]["system"] in OBJECT_STORES:
+                    return await self._object(ref, input, call, auth)
+                return await self._rows(ref, input, call, auth)
         except TimeoutError:
-            return failed("timeout", f"the rows took longer than the timeout of {seconds:g} s", retryable=True)
+            return failed("timeout", f"the data took longer than the timeout of {seconds:g} s", retryable=True)
 
-    async def _rows(self, ref: dict[str, JSON], input: ResolveInput, call: Call) -> Output:
+    async def _object(self, ref: dict[str, JSON], input: ResolveInput, call: Call, auth: Auth | None) -> Output:
+        from noetl.tools.resolve import selected
+
+        payload = await self._systems.payload(ref["locator"], auth)
+        if input.to is None:
+            return Output(data=await selected(payload, ref, input))
+        if input.to != "file":
+            raise InvalidInput(f"`to: {input.to}` is for rows of a database; an object needs `to: file`")
+        content_type = str((ref.get("meta") or {}).get("content_type", "application/octet-stream"))
+        return Output(ref=await call.results.write(call.execution_id, payload.read(ref), content_type))
+
+    async def _rows(self, ref: dict[str, JSON], input: ResolveInput, call: Call, auth: Auth | None) -> Output:
         where = ref["locator"]
-        statement = rows_statement(rows_in(where), _range(input), input.columns)
-        try:
-            auth = await _credential(ref, call)
-        except NoetlError as error:
-            return failed("credential", str(error), retryable=isinstance(error, Unavailable))
+        if input.to == "file":
+            raise InvalidInput("`to: file` is for objects; rows of a database need `to: ndjson` or `to: csv`")
         source = self._systems.rows(where, auth, call)
+        statement = rows_statement(rows_in(where), _range(input), input.columns)
         try:
             async with source.open(statement) as rows:
                 if input.to is not None:
@@ -89,7 +104,7 @@ async def _read(rows: OpenRows) -> list[dict[str, JSON]]:
 
 
 async def _store(rows: OpenRows, input: ResolveInput, call: Call) -> Output:
-    assert input.to is not None
+    assert input.to in ("ndjson", "csv")
     if input.path is not None:
         raise InvalidInput("`path` selects a part of `output.data`, and `to` writes the rows to the result store")
     count = 0

@@ -1,4 +1,4 @@
-"""The author's own systems, as Refs name them (D98): databases with rows. Connections are opened when needed."""
+"""The author's own systems, as Refs name them (D98): databases and object stores, connected when needed."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from noetl.tool import Auth, Call
 from noetl.tools.errors import InvalidInput, ToolError
 
 if TYPE_CHECKING:
+    from noetl.tools.object.payload import ObjectPayload
+    from noetl.tools.object.stores import ObjectStores
     from noetl.tools.postgres.pool import ConnectionPools
     from noetl.tools.sql.rows import RowSource
     from noetl.tools.sql.threads import StoppableThreads
 
 DATABASES: Final = ("postgres", "sqlite", "duckdb")
+OBJECT_STORES: Final = ("s3", "gs", "az", "file")
 THREADS_MAX: Final = 4  # of SQLite and DuckDB calls at the same time
 
 
@@ -33,6 +36,7 @@ class Systems:
         self._allow = tuple(allow)
         self._pools: ConnectionPools | None = None
         self._threads: StoppableThreads | None = None
+        self._stores: ObjectStores | None = None
 
     def rows(self, where: Mapping[str, JSON], auth: Auth | None, call: Call) -> RowSource:
         """The database that a locator names. Raises ToolError."""
@@ -54,8 +58,23 @@ class Systems:
                     return DuckdbRows(duckdb_path(_path(where), call.folder), self._pool())
         except ImportError as error:
             raise NotInstalled(f"a library of this system is not installed on this worker: {error.name}") from None
-        known = ", ".join(DATABASES)
-        raise InvalidInput(f'"{str(where.get("system"))[:40]}" is not a database that can be read; known: {known}')
+        known = ", ".join((*DATABASES, *OBJECT_STORES))
+        raise InvalidInput(f'"{str(where.get("system"))[:40]}" is not a system that can be read; known: {known}')
+
+    async def payload(self, where: Mapping[str, JSON], auth: Auth | None) -> ObjectPayload:
+        """The object that a locator names. Raises ToolError."""
+        try:
+            from noetl.tools.object.payload import ObjectPayload
+            from noetl.tools.object.stores import Access, ObjectStores, parse_url
+        except ImportError as error:
+            raise NotInstalled(f"a library of this system is not installed on this worker: {error.name}") from None
+        address, endpoint = where.get("url"), where.get("endpoint")
+        if not isinstance(address, str) or not isinstance(endpoint, str | None):
+            raise InvalidInput("the Ref names no object")
+        if self._stores is None:
+            self._stores = ObjectStores(allow_private=self._allow_private, allow=self._allow)
+        url = parse_url("the address in the Ref", address, None)
+        return ObjectPayload(await self._stores.store(url, Access(auth, endpoint)), url)
 
     def _postgres(self, auth: Auth | None, call: Call) -> RowSource:
         from ipaddress import ip_network

@@ -34,10 +34,12 @@ ENTRIES_MAX: Final = 4_096
 MASKS_MAX: Final = 64
 
 # Not secret: masking them would hide half of the data.
-_OPEN: Final = frozenset({"host", "port", "database"})
+_OPEN: Final = frozenset({"host", "port", "database", "region", "endpoint", "account"})
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
     "basic": ("user", "password"),
+    "aws_credential": ("access_key_id", "secret_access_key", "session_token", "region", "endpoint"),
+    "azure_credential": ("account", "key", "sas_token", "endpoint"),
 }
 
 

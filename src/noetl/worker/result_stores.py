@@ -144,7 +144,7 @@ class StoreSelector(Protocol):
 class NamedStore(NamedTuple):
     """A store, and the kind that playbooks use for it."""
 
-    kind: str  # "files", "sqlite", "s3", "nats_object", "postgres"
+    kind: str  # "files", "sqlite", "s3", "gs", "az", "nats_object", "postgres"
     store: LocatedStore
     shared: bool = False  # with other deployments: their results must not be deleted
 

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from noetl.adapters.secrets.aws_roles import AwsRoles
 from noetl.adapters.secrets.services import Aws, Google, OauthTokens, SecretServiceClient, Vault
 from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources, ValueVersions
 from noetl.adapters.secrets.stored import StoredSecrets
@@ -23,7 +24,10 @@ FIELDS: Final = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
     "basic": ("user", "password"),
     "oauth2_client": ("token_url", "client_id", "client_secret", "scope"),
+    "aws_credential": ("access_key_id", "secret_access_key", "session_token", "region", "endpoint"),
+    "azure_credential": ("account", "key", "sas_token", "endpoint"),
 }
+_TEXTS: Final = {"bearer": "token", "gcp_credential": "service_account"}  # kinds with one value, and its field
 
 
 class _Needed(NamedTuple):
@@ -40,6 +44,9 @@ _NEEDED: Final = {
     "basic": _Needed("user", "user and password"),
     "postgres_credential": _Needed("dsn", "dsn (or host, port, user, password, database)"),
     "oauth2_client": _Needed("token_url", "token_url, client_id, client_secret (and scope)"),
+    "aws_credential": _Needed("access_key_id", "access_key_id and secret_access_key"),
+    "gcp_credential": _Needed("service_account", "service_account"),
+    "azure_credential": _Needed("account", "account and key (or sas_token)"),
 }
 
 
@@ -60,7 +67,7 @@ class CredentialProviders:
         self._tokens = OauthTokens(self._sources, self._restricted_client, self._versions, clock)
         self._managers: dict[str, Vault | Aws | Google] = {
             "vault": Vault(self._sources, self._client),
-            "aws": Aws(self._sources, self._client, clock.now),
+            "aws": Aws(self._sources, self._client, clock.now, AwsRoles(self._sources, self._client, clock.now)),
             "gcp": Google(self._sources, self._client),
         }
         self._kinds: dict[str, Callable[[Credential], Awaitable[FetchedCredential]]] = {
@@ -71,6 +78,9 @@ class CredentialProviders:
             "postgres_credential": self._inline,
             "bearer": self._inline,
             "basic": self._inline,
+            "aws_credential": self._inline,
+            "gcp_credential": self._inline,
+            "azure_credential": self._inline,
         }
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
@@ -134,8 +144,8 @@ class CredentialProviders:
 
     async def _inline(self, credential: Credential) -> FetchedCredential:
         """Values in the fields of the entry, or references to them."""
-        if credential.kind == "bearer":
-            values = {"": Secret(await self._sources.text(credential, "token"))}
+        if (field := _TEXTS.get(credential.kind)) is not None:
+            values = {"": Secret(await self._sources.text(credential, field))}
         else:
             values = await self._sources.fields(credential, FIELDS[credential.kind])
         missing = _missing(credential.kind, values)
@@ -164,6 +174,12 @@ def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
             return next((field for field in FIELDS[kind] if field not in values), None)
         case "postgres_credential":
             return None if "dsn" in values or "host" in values else "dsn"
+        case "aws_credential":
+            return next((field for field in FIELDS[kind][:2] if field not in values), None)
+        case "azure_credential":
+            if "account" not in values:
+                return "account"
+            return None if "key" in values or "sas_token" in values else "key"
     return None
 
 

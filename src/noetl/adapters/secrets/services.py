@@ -30,6 +30,8 @@ from noetl.tool import AddressPolicy
 if TYPE_CHECKING:
     import aiohttp
 
+    from noetl.adapters.secrets.aws_roles import AwsRoles
+
 
 TIMEOUT_S: Final = 10.0
 BODY_BYTES_MAX: Final = 4 * SECRET_BYTES_MAX
@@ -48,6 +50,7 @@ class SecretRequest(NamedTuple):
 class SecretReply(NamedTuple):
     status: int
     data: JSON  # None: the body is not a JSON object
+    text: str = ""  # the body
 
 
 class SecretServiceClient:
@@ -60,7 +63,7 @@ class SecretServiceClient:
         self._policy = policy
         self._session: aiohttp.ClientSession | None = None
 
-    async def send(self, request: SecretRequest) -> SecretReply:
+    async def send(self, request: SecretRequest, timeout_s: float = TIMEOUT_S) -> SecretReply:
         """The reply with any status. Raises Unavailable if it is incomplete, NotFound for an invalid URL."""
         import aiohttp
         from yarl import URL
@@ -73,7 +76,7 @@ class SecretServiceClient:
             raise NotFound(f"{request.what}: its address must begin with http:// or https://")
         try:
             async with (
-                asyncio.timeout(TIMEOUT_S),
+                asyncio.timeout(timeout_s),
                 self._open().request(
                     request.method, url, headers=request.headers, data=request.body, allow_redirects=False
                 ) as reply,
@@ -83,7 +86,7 @@ class SecretServiceClient:
                     body += more
         except (aiohttp.ClientError, OSError) as error:
             host = f"{url.scheme}://{url.host_port_subcomponent}"
-            message = f"no answer within {TIMEOUT_S:g} s" if isinstance(error, TimeoutError) else "no answer"
+            message = f"no answer within {timeout_s:g} s" if isinstance(error, TimeoutError) else "no answer"
             # Without cause and text of the error: both may contain what was sent.
             refused = error.os_error if isinstance(error, aiohttp.ClientConnectorError) else None
             if isinstance(refused, PermissionError):
@@ -91,7 +94,7 @@ class SecretServiceClient:
             raise Unavailable(f"{request.what}: {message} from {host}") from None
         if len(body) > BODY_BYTES_MAX:
             raise Unavailable(f"{request.what}: the answer is larger than BODY_BYTES_MAX: {BODY_BYTES_MAX:,}")
-        return SecretReply(reply.status, _object(body))
+        return SecretReply(reply.status, _object(body), body.decode(errors="replace"))
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
@@ -297,13 +300,16 @@ def _fields(fields: dict[str, JSON], field: str | None, what: str) -> dict[str, 
 class Aws:
     """AWS Secrets Manager.
 
-    It uses AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN and AWS_REGION.
+    It uses AWS_REGION, and AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or a role.
     """
 
-    def __init__(self, sources: Sources, client: SecretServiceClient, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, sources: Sources, client: SecretServiceClient, now: Callable[[], datetime], roles: AwsRoles
+    ) -> None:
         self._sources = sources
         self._client = client
         self._now = now
+        self._roles = roles
 
     async def read(self, key: str, version: str | None) -> FetchedCredential:
         name, field = split_key(key)
@@ -316,10 +322,10 @@ class Aws:
         if version is not None:
             body["VersionId" if len(version) >= VERSION_ID_CHARS_MIN else "VersionStage"] = version
         headers = {"Content-Type": "application/x-amz-json-1.1", "X-Amz-Target": "secretsmanager.GetSecretValue"}
-        if token := variables.get("AWS_SESSION_TOKEN"):
-            headers["X-Amz-Security-Token"] = token
-        access = self._sources.own("AWS_ACCESS_KEY_ID").reveal()
-        keys = AwsKeys(access, self._sources.own("AWS_SECRET_ACCESS_KEY"), region, "secretsmanager")
+        found_keys = await self._roles.get(region)
+        if found_keys.token is not None:
+            headers["X-Amz-Security-Token"] = found_keys.token.reveal()
+        keys = AwsKeys(found_keys.access, found_keys.secret, region, "secretsmanager")
         request = SecretRequest("POST", address.rstrip("/") + "/", what, headers, msgspec.json.encode(body))
         reply = await self._client.send(sign(request, keys, self._now()))
         match reply.data:

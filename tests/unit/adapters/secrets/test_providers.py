@@ -40,6 +40,15 @@ def values(folder: Path, credential: Credential) -> dict[str, str]:
         ),
         (entry("postgres_credential", dsn={"env": "TOKEN"}), {"dsn": "by variable"}),
         (
+            entry("aws_credential", access_key_id="AK", secret_access_key={"env": "PASSWORD"}, region="eu"),
+            {"access_key_id": "AK", "secret_access_key": "from outside", "region": "eu"},
+        ),
+        (entry("gcp_credential", service_account={"env": "TOKEN"}), {"": "by variable"}),
+        (
+            entry("azure_credential", account="shop", sas_token={"env": "TOKEN"}),
+            {"account": "shop", "sas_token": "by variable"},
+        ),
+        (
             entry("postgres_credential", host="db", port=5432, password={"env": "PASSWORD"}),
             {"host": "db", "port": "5432", "password": "from outside"},
         ),
@@ -73,6 +82,9 @@ def test_a_field_may_come_from_a_file(tmp_path: Path) -> None:
         (entry("secret_manager", provider="gcp", key="x"), '"GOOGLE_CLOUD_PROJECT" is not set'),
         (entry("secret_manager", provider="aws", key="x"), '"AWS_DEFAULT_REGION" is not set'),
         (entry("oauth2_client", token_url="x"), 'it has no field "client_id"'),
+        (entry("aws_credential", access_key_id="x"), 'it has no field "secret_access_key"'),
+        (entry("azure_credential", key="x"), 'it has no field "account"'),
+        (entry("azure_credential", account="x"), 'it has no field "key"'),
     ],
 )
 def test_what_is_missing_is_told_with_the_name_of_the_entry(credential: Credential, words: str, tmp_path: Path) -> None:
@@ -136,6 +148,12 @@ LOGIN = '{"host": "db", "port": 5432, "user": "ann", "password": "hunter22"}'
         ("secret_manager", "plain text", {"": "plain text"}),
         ("bearer", '{"a": 1}', {"": '{"a": 1}'}),
         ("file", "content of a file", {"": "content of a file"}),
+        ("gcp_credential", '{"type": "service_account"}', {"": '{"type": "service_account"}'}),
+        (
+            "aws_credential",
+            '{"access_key_id": "a", "secret_access_key": "s"}',
+            {"access_key_id": "a", "secret_access_key": "s"},
+        ),
         ("basic", '{"user": "ann", "password": "hunter22"}', {"user": "ann", "password": "hunter22"}),
         ("postgres_credential", LOGIN, {"host": "db", "port": "5432", "user": "ann", "password": "hunter22"}),
         ("postgres_credential", '{"dsn": "postgresql://db/x"}', {"dsn": "postgresql://db/x"}),

@@ -1,0 +1,1 @@
+"""The `object` tool. The entry point is tool.py."""
