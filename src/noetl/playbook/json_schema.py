@@ -6,7 +6,10 @@ It is generated from the same table of shapes that the reader uses. Rules that a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+
+import msgspec
 
 from noetl.output import JSON
 from noetl.playbook.kinds import Kind, Kinds
@@ -33,6 +36,7 @@ from noetl.playbook.shapes import (
 from noetl.playbook.source import parse, plain
 
 SCHEMA_ID = "https://noetl.io/schemas/playbook-v2.json"
+SHARED_CHARS = 120  # a shorter schema of a key is repeated
 TEMPLATE = r"\{[{%#]"  # the start of a template
 _TARGET = rf"^(ctx|step|iter)(\.{NAME_PATTERN})+$"
 
@@ -80,16 +84,46 @@ _SNIPPETS: dict[str, tuple[str, dict[str, JSON]]] = {
 
 
 def json_schema(kinds: Kinds) -> dict[str, JSON]:
-    """The schema of a playbook. Records that are used more than once are defined under `$defs`."""
+    """The schema of a playbook. Records, and keys that are used more than once, are defined under `$defs`."""
     writer = _Writer(kinds)
     root = writer.record(language(kinds))
+    defs = _with_shared_keys(writer.defs)
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": SCHEMA_ID,
         "title": f"NoETL playbook ({API_VERSION})",
         **root,
-        "$defs": dict(sorted(writer.defs.items())),
+        "$defs": dict(sorted(defs.items())),
     }
+
+
+def _with_shared_keys(defs: Mapping[str, dict[str, JSON]]) -> dict[str, dict[str, JSON]]:
+    """Define a key once if several records have it: the fields of a tool are beside `kind` and under `input`."""
+    counts = Counter(
+        _identity(name, key) for record in defs.values() for name, key in record.get("properties", {}).items()
+    )
+    shared: dict[tuple[str, str], str] = {}
+    for identity, count in counts.items():
+        name, text = identity
+        if count > 1 and len(text) >= SHARED_CHARS:
+            earlier = sum(known == name for known, _ in shared)
+            shared[identity] = f"key.{name}.{earlier + 1}" if earlier else f"key.{name}"
+
+    def referring(record: dict[str, JSON]) -> dict[str, JSON]:
+        if "properties" not in record:
+            return record
+        keys = {
+            name: {"$ref": f"#/$defs/{made}"} if (made := shared.get(_identity(name, key))) else key
+            for name, key in record["properties"].items()
+        }
+        return {**record, "properties": keys}
+
+    made = {title: referring(record) for title, record in defs.items()}
+    return made | {title: msgspec.json.decode(text) for (_, text), title in shared.items()}
+
+
+def _identity(name: str, key: JSON) -> tuple[str, str]:
+    return name, msgspec.json.encode(key).decode()
 
 
 class _Writer:

@@ -76,6 +76,13 @@ def test_it_is_small_enough_for_an_editor() -> None:
     assert len(json.dumps(schema())) < BYTES_MAX
 
 
+def test_a_key_of_several_records_is_defined_once() -> None:
+    definitions = schema()["$defs"]
+    assert definitions["http-task"]["properties"]["headers"] == definitions["input-of-http"]["properties"]["headers"]
+    assert definitions["http-task"]["properties"]["headers"] == {"$ref": "#/$defs/key.headers"}
+    assert definitions["key.headers"]["description"]
+
+
 def test_every_reference_leads_to_a_definition_and_every_definition_is_used() -> None:
     used = {each["$ref"] for each in objects(schema()) if "$ref" in each}
     assert used == {f"#/$defs/{name}" for name in schema()["$defs"]}
@@ -88,11 +95,13 @@ def test_every_record_refuses_unknown_keys_d4() -> None:
 
 
 def test_every_key_has_a_description() -> None:
+    definitions = schema()["$defs"]
+    shared = {f"#/$defs/{name}": definition for name, definition in definitions.items()}
     silent = [
         f"{name}.{key}"
-        for name, definition in schema()["$defs"].items()
+        for name, definition in definitions.items()
         for key, value in definition.get("properties", {}).items()
-        if not value.get("description")
+        if not shared.get(value.get("$ref"), value).get("description")
     ]
     assert silent == []
 
