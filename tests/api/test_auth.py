@@ -16,9 +16,8 @@ from tests.api.servers import NOOP, ApiServer, serve
 
 NOBODY = "00000000-0000-7000-8000-000000000000"
 ENOUGH = {"read": ["run", "write", "admin"], "run": ["admin"], "write": ["admin"], "admin": []}
-SCHEMA = {"/schema", "/schema/openapi.json", "/schema/{path:str}"}
 PAGES = {"/", "/ui", "/ui/{name:path}"}  # the UI contains no data and asks for the token itself
-OPEN = {"/health", "/ready", *SCHEMA, *PAGES}
+OPEN = {"/health", "/ready", *PAGES}
 
 
 class Route(NamedTuple):
@@ -108,7 +107,7 @@ def test_a_token_is_accepted_in_the_header_only(tmp_path: Path) -> None:
 
 def test_public_routes_ignore_a_bad_token(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
-        for path in ("/health", "/ready", "/schema/openapi.json"):
+        for path in ("/health", "/ready"):
             assert (await server.api.ask("GET", path, token="noetl_nonsense")).status == 200
 
     serve(tmp_path, work, ServerSettings())

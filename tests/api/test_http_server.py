@@ -78,3 +78,44 @@ def test_waiting_requests_return_when_the_server_stops(tmp_path: Path) -> None:
         assert (await waits).status == 202
 
     serve(tmp_path, work)
+
+
+HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"GET /health HTTP/1.1\nHost: localhost\n\n",
+        HEAD + b"X-A: 1\nX-B: 2\r\n\r\n",
+        HEAD + b"X-Folded: one\r\n two\r\n\r\n",
+        HEAD + b"X-Folded: one\r\n\ttwo\r\n\r\n",
+        b"POST /playbooks/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    ],
+    ids=["bare LF", "one bare LF", "folded", "folded by a tab", "two lengths"],
+)
+@pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"], ids=["first", "pipelined"])
+def test_ambiguous_requests_are_refused_and_end_the_connection(
+    tmp_path: Path, request_bytes: bytes, before: bytes
+) -> None:
+    async def work(server: ApiServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.server.port)
+        writer.write(before + request_bytes)
+        answers = await reader.read()  # to the end of the connection
+        writer.close()
+        assert answers.count(b"HTTP/1.1 200") == bool(before)
+        assert answers.count(b"HTTP/1.1 400") == 1
+
+    serve(tmp_path, work)
+
+
+def test_idle_connections_do_not_keep_others_out(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        idle = [await asyncio.open_connection("127.0.0.1", server.server.port) for _ in range(40)]
+        assert (await server.api.ask("GET", "/health")).status == 200
+        assert await idle[0][0].read() == b""  # the longest idle one was closed
+        for _, writer in idle:
+            writer.close()
+
+    serve(tmp_path, work, ServerSettings(open=True, connections=32))

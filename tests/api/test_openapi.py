@@ -94,7 +94,12 @@ THROWS_DICE = pytest.mark.filterwarnings("ignore:Do not use the `random` module 
 @contextmanager
 def described(folder: Path) -> Iterator[tuple[Running, Any]]:
     with Running(folder) as running:
-        yield running, schemathesis.openapi.from_url(f"{running.url}/schema/openapi.json")
+        yield (
+            running,
+            schemathesis.openapi.from_url(
+                f"{running.url}/schema/openapi.json", headers={"Authorization": f"Bearer {running.tokens['read']}"}
+            ),
+        )
 
 
 def operations(schema: Any) -> Iterator[Any]:

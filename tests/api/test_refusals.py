@@ -197,6 +197,11 @@ def test_a_caller_without_the_scope_write_may_start_a_registered_text(tmp_path: 
             'the token "ci" lacks the scope "write", which is needed to start '
             "a text that is not registered, or is archived",
         )
+        digest = hashlib.sha256(NOOP.encode()).hexdigest()
+        answer = await server.api.ask("POST", "/executions", {"digest": digest}, token=runs)
+        assert (answer.status, answer.json["code"]) == (403, "low-scope")
+        answer = await server.api.ask("POST", "/executions", {"digest": "0" * 64}, token=runs)
+        assert answer.status == 404
 
     serve(tmp_path, work, ServerSettings())
 

@@ -14,7 +14,7 @@ from noetl import __version__
 from noetl.api.admin import CredentialValue, TokenRequest
 from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
 from noetl.server import static
-from noetl.server.auth import PUBLIC, SCOPE, guard
+from noetl.server.auth import SCOPE, guard
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies
@@ -73,7 +73,7 @@ def openapi_config() -> OpenAPIConfig:
             "/schema",
             route_handlers=[],
             include_in_schema=False,
-            opt={SCOPE: PUBLIC},
+            opt={SCOPE: "read"},
             after_request=_replace_not_found_page,
         ),
         render_plugins=[_JsonDocument(path="/openapi.json")],

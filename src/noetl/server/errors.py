@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -38,6 +39,7 @@ _CODES: Final[dict[int, str]] = {
     415: "wrong-content-type",
     429: "too-many-requests",
 }
+_QUOTED_PATH: Final = re.compile(r'"/[^"]*/([^"/]+)"')  # the folders of the server are not for callers
 _FULL: Final = "storage full"  # the messages of all adapters begin with this
 
 log = structlog.get_logger(__name__)
@@ -106,9 +108,10 @@ def _internal_error(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
 
 
 def _unavailable(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
-    if _FULL in str(error):
-        return problem_details(507, "storage-full", str(error)), {}
-    return problem_details(503, "unavailable", str(error)), {"Retry-After": str(RETRY_AFTER_S)}
+    detail = _QUOTED_PATH.sub(r'"\1"', str(error))
+    if _FULL in detail:
+        return problem_details(507, "storage-full", detail), {}
+    return problem_details(503, "unavailable", detail), {"Retry-After": str(RETRY_AFTER_S)}
 
 
 def _of_framework(error: HTTPException) -> tuple[ProblemDetails, dict[str, str]]:

@@ -139,7 +139,9 @@ def _check_host(headers: dict[bytes, bytes], *, is_navigation: bool) -> None:
     if host not in _LOOPBACK:
         raise ApiError(403, "foreign-host", "without tokens this server accepts requests to localhost only")
     origin = headers.get(b"origin")
-    foreign = origin is not None and _hostname(origin.decode("latin-1")) not in _LOOPBACK
+    # Another port is another site: a page of another server on this machine may not use this one.
+    own = headers.get(b"host", b"").lower()
+    foreign = origin is not None and origin.lower() not in (b"http://" + own, b"https://" + own)
     site = headers.get(b"sec-fetch-site", b"none")
     if foreign or (site not in (b"none", b"same-origin") and not is_navigation):
         raise ApiError(403, "foreign-origin", "this server rejects requests from pages of other sites")

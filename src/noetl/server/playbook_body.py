@@ -41,13 +41,14 @@ async def authorize(context: AppContext, request: StartRequest, caller: Caller) 
     """
     if sum(each is not None for each in (request.path, request.digest, request.text)) != 1:
         raise ApiError(400, "bad-request", "give exactly one of path, digest and text")
-    if request.text is None:
-        return request
-    if len(request.text.encode()) > PLAYBOOK_BODY_MAX:
+    if request.text is not None and len(request.text.encode()) > PLAYBOOK_BODY_MAX:
         raise ApiError(413, "body-too-large", f"a text has at most {PLAYBOOK_BODY_MAX:,} bytes")
-    if caller.may("write"):
+    if request.path is not None or caller.may("write"):
         return request
-    digest = _digest(request.text)
+    digest = request.digest if request.text is None else _digest(request.text)
+    assert digest is not None
+    if request.digest is not None and await _path_of(context.services, digest) is None:
+        return request  # the lookup reports that it is unknown
     if await _is_startable(context.services, digest):
         return replace(request, text=None, digest=digest)
     reason = "which is needed to start a text that is not registered, or is archived"

@@ -107,4 +107,5 @@ class ServerSettings(NamedTuple):
     subscribers_max: int = SUBSCRIBERS_MAX
     headers_s: float = HEADERS_S
     body_s: float = BODY_S
+    connections: int = 0  # at once; 0: as many as the limit of open files permits
     ui: Path = UI  # the folder of the built UI

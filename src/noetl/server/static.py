@@ -50,7 +50,7 @@ _NOT_BUILT: Final = """\
   <h1>The UI is not built yet</h1>
   <p>This server runs from a checkout. Build the UI there, then load this page again:</p>
   <pre><code>make ui</code></pre>
-  <p>The API works without the UI: see its <a href="/schema/openapi.json">OpenAPI document</a>.</p>
+  <p>The API works without the UI: see <code>/schema/openapi.json</code>.</p>
 </main>
 """
 

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from noetl.adapters.memory import MemoryResults
@@ -144,6 +145,12 @@ def test_invalid_fields_are_an_error_of_kind_input() -> None:
         wrong = Failure(kind="input", message="`handle` must be the `output.data` of `submit`")
         for handle in (None, 5, {}, {"id": "x", "ref": other}, {"id": [], "ref": other}):
             assert error_of(await tool.run(QuantumInput(op="poll", handle=handle), call(results=results))) == wrong
+        reads = {"key": "k", "backend": "sampler", "circuit": 'include "/etc/passwd";', "shots": 1, "seed": 1}
+        stored = await results.put("e", msgspec.json.encode(reads), "application/json")
+        for op in ("poll", "fetch"):
+            hostile = QuantumInput(op=op, handle={"id": stored["meta"]["sha256"][:16], "ref": stored})
+            message = error_of(await tool.run(hostile, call(results=results))).message
+            assert message == 'a circuit may include only "stdgates.inc"'
         strange = {"id": other["meta"]["sha256"][:16], "ref": other}
         assert error_of(await tool.run(QuantumInput(op="poll", handle=strange), call(results=results))).kind == "input"
         gone = {"id": "0" * 16, "ref": lost}

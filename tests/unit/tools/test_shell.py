@@ -77,6 +77,11 @@ def test_only_three_environment_variables_are_inherited() -> None:
     assert set(seen) <= {"GIVEN", "N", "YES", "PATH", "HOME", "LANG"}
 
 
+def test_a_program_inherits_only_its_three_streams() -> None:
+    output = ran(ShellInput(argv=[sys.executable, "-c", "import os; print(*sorted(os.listdir('/proc/self/fd')))"]))
+    assert len(output.data.split()) == 4, output.data  # the fourth is the folder that is being listed
+
+
 def test_cwd_is_relative_to_the_playbook(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     assert ran(ShellInput(argv=["pwd"]), folder=tmp_path).data == str(tmp_path)

@@ -28,6 +28,10 @@ FIELDS: Final = {
     "azure_credential": ("account", "key", "sas_token", "endpoint"),
 }
 _TEXTS: Final = {"bearer": "token", "gcp_credential": "service_account"}  # kinds with one value, and its field
+# Fields whose values no error repeats.
+_NOT_IN_ERRORS: Final = frozenset(
+    {"token", "service_account", *(field for each in FIELDS.values() for field in each)} - {"token_url"}
+)
 
 
 class _Needed(NamedTuple):
@@ -86,12 +90,18 @@ class CredentialProviders:
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
         entry = f'keychain entry "{credential.name}"'
         by_name = credential.kind in _NEEDED and not credential.fields.keys() - {"desc"}
+        hidden = ""
         try:
+            if references := [field for field, value in credential.fields.items() if isinstance(value, dict)]:
+                texts = {field: await self._sources.text(credential, field) for field in references}
+                credential = replace(credential, fields=credential.fields | texts)
+                if places := [field for field in references if field not in _NOT_IN_ERRORS]:
+                    hidden = f"it cannot be read with the values of {', '.join(places)}, which are not shown"
             fetched = await (self._by_name if by_name else self._by_kind)(credential, fresh)
         except NotFound as error:
-            raise NotFound(f"{entry}: {error}") from error
+            raise NotFound(f"{entry}: {hidden or error}") from (None if hidden else error)
         except (Unavailable, Damaged) as error:
-            raise Unavailable(f"{entry}: {error}") from error
+            raise Unavailable(f"{entry}: {hidden or error}") from (None if hidden else error)
         for secret in fetched.values.values():
             if len(secret.reveal().encode(errors="replace")) > SECRET_BYTES_MAX:
                 raise Unavailable(f"{entry}: it is longer than SECRET_BYTES_MAX: {SECRET_BYTES_MAX:,} bytes")

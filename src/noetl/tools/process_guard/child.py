@@ -96,7 +96,9 @@ def _become_subreaper() -> None:
 
 def _serve(control: socket.socket, woken: int, poll: select.poll) -> None:
     """Run one program, until it and all processes that it has started have ended."""
-    message, fds, _, _ = socket.recv_fds(control, 1, 4, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
+    message, fds, _, _ = socket.recv_fds(control, 1, 4)
+    for each in fds:
+        os.set_inheritable(each, False)  # Python 3.11 ignores the flag MSG_CMSG_CLOEXEC here
     if not message:
         raise WorkerGone
     if message != RUN:

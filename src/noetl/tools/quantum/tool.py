@@ -226,11 +226,7 @@ def _submission(input: QuantumInput, call: Call) -> Submitted:
     circuit = input.circuit
     if not circuit:
         raise InvalidInput("`submit` requires a `circuit`")
-    if len(circuit) > CIRCUIT_CHARS_MAX:
-        raise InvalidInput(f"the circuit is too long (limit CIRCUIT_CHARS_MAX: {CIRCUIT_CHARS_MAX:,} characters)")
-    if _INCLUDE.search(circuit):
-        # qiskit would read any file of the worker, and show it in error messages.
-        raise InvalidInput('a circuit may include only "stdgates.inc"')
+    _check_circuit(circuit)
     seed = input.seed
     if seed is None:
         import hashlib
@@ -240,6 +236,15 @@ def _submission(input: QuantumInput, call: Call) -> Submitted:
     return Submitted(key=call.key, backend=input.backend, circuit=circuit, shots=input.shots, seed=seed)
 
 
+def _check_circuit(circuit: str) -> None:
+    """Raises InvalidInput."""
+    if len(circuit) > CIRCUIT_CHARS_MAX:
+        raise InvalidInput(f"the circuit is too long (limit CIRCUIT_CHARS_MAX: {CIRCUIT_CHARS_MAX:,} characters)")
+    if _INCLUDE.search(circuit):
+        # qiskit would read any file of the worker, and show it in error messages.
+        raise InvalidInput('a circuit may include only "stdgates.inc"')
+
+
 async def _load(handle: JSON, call: Call) -> tuple[dict[str, JSON], Submitted]:
     """The handle and the stored run. Raises InvalidInput and the errors of the result store."""
     from noetl.tools.payload import is_ref
@@ -247,9 +252,11 @@ async def _load(handle: JSON, call: Call) -> tuple[dict[str, JSON], Submitted]:
     if not isinstance(handle, dict) or not is_ref(handle.get("ref")) or handle.get("id") != _id(handle["ref"]):
         raise InvalidInput("`handle` must be the `output.data` of `submit`")
     try:
-        return handle, msgspec.json.decode(await call.results.get(handle["ref"]), type=Submitted)
+        submitted = msgspec.json.decode(await call.results.get(handle["ref"]), type=Submitted)
     except (msgspec.DecodeError, RecursionError) as error:
         raise InvalidInput("`handle` must be the `output.data` of `submit`; its Ref is something else") from error
+    _check_circuit(submitted.circuit)  # another task may have stored it
+    return handle, submitted
 
 
 def _id(ref: dict[str, JSON]) -> str:

@@ -97,6 +97,28 @@ def test_what_is_missing_is_told_with_the_name_of_the_entry(credential: Credenti
     assert words in told
 
 
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        ("env", {"variable": {"env": "PASSWORD"}}),
+        ("file", {"path": {"env": "PASSWORD"}}),
+        ("stored", {"key": {"env": "PASSWORD"}}),
+        ("secret_manager", {"provider": {"env": "PASSWORD"}, "key": "x"}),
+        ("secret_manager", {"provider": "vault", "key": {"env": "PASSWORD"}}),
+        ("oauth2_client", {"token_url": {"env": "URL"}, "client_id": "i", "client_secret": {"env": "PASSWORD"}}),
+    ],
+)
+def test_an_error_does_not_repeat_the_value_of_a_reference(kind: str, fields: dict[str, Any], tmp_path: Path) -> None:
+    async def work() -> str:
+        environment = {**ENVIRONMENT, "URL": "http://127.0.0.1:1/from-outside"}
+        async with opened(tmp_path, environment) as setup:
+            return await setup.told(entry(kind, **fields))
+
+    told = asyncio.run(work())
+    assert 'keychain entry "api": it cannot be read with the values of' in told
+    assert "from" not in told.replace("cannot be read", "")
+
+
 def test_a_version_is_the_same_in_two_processes_with_one_key_and_no_digest_of_the_value(
     tmp_path: Path,
 ) -> None:

@@ -32,7 +32,7 @@ export default function HealthPage() {
         {metrics.data !== undefined && <Metrics samples={metrics.data} />}
         <p className="soft">
           All metrics for Prometheus: <code>/metrics</code>. OpenAPI document:{" "}
-          <a href="/schema/openapi.json">/schema/openapi.json</a>.
+          <code>/schema/openapi.json</code>. Both need a token if the server does.
         </p>
       </div>
     </div>
