@@ -28,10 +28,6 @@ FIELDS: Final = {
     "azure_credential": ("account", "key", "sas_token", "endpoint"),
 }
 _TEXTS: Final = {"bearer": "token", "gcp_credential": "service_account"}  # kinds with one value, and its field
-# Fields whose values no error repeats.
-_NOT_IN_ERRORS: Final = frozenset(
-    {"token", "service_account", *(field for each in FIELDS.values() for field in each)} - {"token_url"}
-)
 
 
 class _Needed(NamedTuple):
@@ -95,7 +91,7 @@ class CredentialProviders:
             if references := [field for field, value in credential.fields.items() if isinstance(value, dict)]:
                 texts = {field: await self._sources.text(credential, field) for field in references}
                 credential = replace(credential, fields=credential.fields | texts)
-                if places := [field for field in references if field not in _NOT_IN_ERRORS]:
+                if places := [field for field in references if _may_be_in_errors(credential.kind, field)]:
                     hidden = f"it cannot be read with the values of {', '.join(places)}, which are not shown"
             fetched = await (self._by_name if by_name else self._by_kind)(credential, fresh)
         except NotFound as error:
@@ -176,6 +172,11 @@ class CredentialProviders:
 
     def _versioned(self, values: Mapping[str, Secret]) -> FetchedCredential:
         return FetchedCredential(values, self._versions.of(values))
+
+
+def _may_be_in_errors(kind: str, field: str) -> bool:
+    """Errors name places, as `key` and `path` and addresses. They never name the other fields."""
+    return field not in {*FIELDS.get(kind, ()), _TEXTS.get(kind)} - {"token_url", "endpoint"}
 
 
 def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
