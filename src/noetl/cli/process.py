@@ -20,6 +20,7 @@ from noetl.server.services import Services
 from noetl.session.errors import UsageError
 
 EXTRAS = install_hint("postgres", "nats")
+_PR_SET_DUMPABLE = 4
 
 
 class ServerCommand(NamedTuple):
@@ -175,6 +176,7 @@ async def _until_signal(crashed: asyncio.Future[BaseException]) -> int:
 
 def _run(work: Coroutine[Any, Any, int]) -> int:
     """On uvloop, if it is installed."""
+    protect_memory()
     try:
         import uvloop
 
@@ -194,6 +196,17 @@ def _run(work: Coroutine[Any, Any, int]) -> int:
         return UNAVAILABLE
     finally:
         stop()
+
+
+def protect_memory() -> None:
+    """Hide memory and environment of this process from other processes of the same user, such as those of tasks.
+
+    Root and processes with CAP_SYS_PTRACE can still read them. Only Linux has this.
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def _print(text: str) -> None:
