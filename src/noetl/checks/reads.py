@@ -17,7 +17,7 @@ from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import COMPENSATE, Block, Pipeline, Step, Task
 from noetl.playbook.source import Path
-from noetl.playbook.validation import ProblemReport
+from noetl.playbook.validation import NAME, ProblemReport
 from noetl.template.compile import Read, Template
 from noetl.template.values import is_template
 
@@ -114,10 +114,31 @@ class ReadChecker:
             message = f'only its own pipeline can read task "{root}" by name; use output or set'
             self.report.add("not-in-scope", use.path, message, word=root)
             return
+        elif self._is_of_other_step(use, read):
+            return
         else:
             fix = self.report.similar(root, [*SCOPES, *owner.tasks])
         hint = f'; did you mean "{fix}"?' if fix else ""
         self.report.add("unknown-name", use.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix)
+
+    def _is_of_other_step(self, use: TemplateUse, read: Read) -> bool:
+        """Report a read of the output of another step, or of a task of it: `start.data.a`, `steps.start.data.a`."""
+        path = read.path[1:] if read.path[0] == "steps" else read.path
+        name = str(path[0]) if path else ""
+        steps = self.program.playbook.steps
+        owner = next((f'step "{name}"' for each in steps if each.name == name), None)
+        if owner is None:
+            called = (each for each in steps if any(task.name == name for task in each.tasks))
+            owner = next((f'task "{name}" of step "{each.name}"' for each in called), None)
+        if owner is None:
+            return False
+        value = _own_output(path[1:])
+        last = str(path[-1])
+        target = f"ctx.{last if len(path) > 1 and last not in OUTPUT_FIELDS and NAME.match(last) else name}"
+        fix = f'set: {{{target}: "{{{{ {value} }}}}"}}'
+        message = f"no scope has the output of {owner} here: write {fix} there, and read {target} here"
+        self.report.add("unknown-name", use.path, message, word=".".join(map(str, read.path)), fix=fix)
+        return True
 
     def _task(self, name: str, use: TemplateUse, read: Read) -> None:
         assert use.task is not None
@@ -215,6 +236,8 @@ class ReadChecker:
         if part in OUTPUT_FIELDS and part != "error":
             return
         kinds = [self.kinds.get(task.kind) for task in tasks]
+        if part == "failed" and _has_failed(use, tasks):
+            return
         known = (*OUTPUT_FIELDS, *{kind.output for kind in kinds if kind and kind.output})
         if part not in known:
             if None in kinds or (read.optional and any(part == kind.output for kind in self.kinds.values())):
@@ -294,6 +317,23 @@ class ReadChecker:
     @cached_property
     def _calls(self) -> _Calls:
         return _Calls(self.program.playbook.pipelines)
+
+
+def _has_failed(use: TemplateUse, tasks: Sequence[Task]) -> bool:
+    """Is it the output of a loop, or of a block, which may have one? It lists the failed iterations."""
+    if use.task is None:
+        return bool(use.owner.loops)
+    return any(task.kind == "workbook" for task in tasks)
+
+
+def _own_output(path: Path) -> str:
+    """How a step reads what others call `start.data.a`, `start.result.a` or `start.a`."""
+    inside = list(path)
+    while inside and inside[0] in ("output", "result", "results", "outcome"):
+        del inside[0]
+    if not inside or inside[0] not in OUTPUT_FIELDS:
+        inside.insert(0, "data")
+    return "output" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inside)
 
 
 class _Paths:
@@ -447,8 +487,19 @@ def _check_target(target: _Target, use: TemplateUse | None, origins: RefOrigins,
             message = f'"{name}" takes a reference, but the value is not one'
             report.add("ref-expected", at, message, fix='"{{ output.ref }}"')
     elif use and use.template.sole_path and origins.is_named(use.template.sole_path, use.owner):
-        message = f'"{name}" gets a reference, so its name must end in _ref'
-        report.add("ref-unexpected", at, message, key=True, fix=f"{name}_ref")
+        message = (
+            f'"{name}" gets a reference, not the data: fetch the data with a task of kind resolve;'
+            f' to pass the reference on, write "{name}{SUFFIX}"'
+        )
+        report.add("ref-unexpected", at, message, key=True, fix=_resolving(name, template))
+
+
+def _resolving(name: str, template: Template | None) -> str:
+    """What to write so that the name gets the data of the reference that it gets now."""
+    source = template.source.strip() if template is not None else "{{ output.ref }}"
+    if "." not in name:  # a key of an input: the task before it fetches the data
+        return f'- {{name: fetched, kind: resolve, ref: "{source}"}}\n…\n{name}: "{{{{ fetched.data }}}}"'
+    return f'{name}{SUFFIX}: "{source}"\n…\n- {{kind: resolve, ref: "{{{{ {name}{SUFFIX} }}}}"}}'
 
 
 def _never_a_ref(value: JSON, template: Template | None) -> bool:

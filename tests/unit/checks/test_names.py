@@ -617,3 +617,41 @@ def test_a_document_has_no_versions_d103() -> None:
 def test_omit_is_the_whole_value_of_a_key_d96(body: str, line: int, column: int) -> None:
     found = problems(body, "unset-ctx")
     assert problem_places([each for each in found if each.code == "not-allowed"]) == [("not-allowed", line, column)]
+
+
+OTHER_STEP = """\
+workflow:
+- step: start
+  tool: [{name: fetch, kind: http, url: x}, {kind: noop}]
+  next: {arcs: [{step: second}]}
+- step: second
+  tool: {kind: noop, input: {x: "{{ %s }}"}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reads", "owner", "fix"),
+    [
+        ("start.data.a", 'step "start"', 'set: {ctx.a: "{{ output.data.a }}"}'),
+        ("start.a", 'step "start"', 'set: {ctx.a: "{{ output.data.a }}"}'),
+        ("start", 'step "start"', 'set: {ctx.start: "{{ output.data }}"}'),
+        ("start.data", 'step "start"', 'set: {ctx.start: "{{ output.data }}"}'),
+        ("start.status", 'step "start"', 'set: {ctx.start: "{{ output.status }}"}'),
+        ("steps.start.output.data.a.b", 'step "start"', 'set: {ctx.b: "{{ output.data.a.b }}"}'),
+        ("steps['start'].result[0]", 'step "start"', 'set: {ctx.start: "{{ output.data[0] }}"}'),
+        ("fetch.data.a", 'task "fetch" of step "start"', 'set: {ctx.a: "{{ output.data.a }}"}'),
+    ],
+)
+def test_the_output_of_another_step_is_set_there_and_read_from_ctx(reads: str, owner: str, fix: str) -> None:
+    (found,) = problems(OTHER_STEP % reads)
+    assert (found.code, found.fix) == ("unknown-name", fix)
+    assert found.message.startswith(f"no scope has the output of {owner} here: write {fix} there, and read ctx.")
+
+
+def test_the_fix_for_a_reference_fetches_the_data() -> None:
+    (found,) = problems(task('kind: http\nurl: x\nset: {ctx.rows: "{{ output.ref }}"}'))
+    assert (found.code, "kind resolve" in found.message) == ("ref-unexpected", True)
+    assert found.fix == 'ctx.rows_ref: "{{ output.ref }}"\n…\n- {kind: resolve, ref: "{{ ctx.rows_ref }}"}'
+    body = 'workflow:\n- step: start\n  tool:\n  - {kind: http, url: x}\n  - {kind: noop, input: {rows: "{{ output.ref }}"}}\n'
+    (found,) = problems(body)
+    assert found.fix == '- {name: fetched, kind: resolve, ref: "{{ output.ref }}"}\n…\nrows: "{{ fetched.data }}"'
