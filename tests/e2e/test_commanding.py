@@ -205,6 +205,25 @@ def test_retry_from_the_start_begins_the_failed_iteration_anew(workspace: Worksp
     assert (code, document["error"]["kind"]) == (1, "unknown-step")
 
 
+def test_retry_after_an_error_in_a_template_says_that_it_uses_the_old_text(workspace: Workspace) -> None:
+    broken = (
+        HEAD + "workflow:\n- step: start\n  tool: {kind: noop, input: {n: '{{ 1 // workload.n }}'}}\nworkload: {n: 0}\n"
+    )
+    ran = workspace.call("run", workspace.write(broken))
+    assert (ran.returncode, "run it again (noetl retry uses the old text)" in ran.stdout) == (1, True)
+    workspace.write(broken.replace("n: 0", "n: 1"))
+    again = workspace.call("retry", "last")
+    text = "noetl: retry uses the playbook as it was at the start; to use a corrected file, run it again\n"
+    assert (again.returncode, text in again.stderr) == (1, True)
+
+
+def test_retry_after_another_error_does_not_speak_of_the_text(workspace: Workspace) -> None:
+    failing = HEAD + "workflow:\n- step: start\n  tool: {kind: shell, argv: ['false']}\n"
+    assert "noetl retry" in workspace.call("run", workspace.write(failing)).stdout
+    again = workspace.call("retry", "last")
+    assert (again.returncode, "corrected" in again.stderr) == (1, False)
+
+
 PARENT = HEAD.replace("path: t", "path: parent") + (
     "workload: {flag: '', log: ''}\nworkflow:\n- step: start\n"
     "  tool: {kind: playbook, path: t.yaml, input: {flag: '{{ workload.flag }}', log: '{{ workload.log }}'}}\n"

@@ -56,7 +56,8 @@ def retry(
 ) -> None:
     """Retry the failed parts of a finished execution, and run it to its end.
 
-    What succeeded is kept: iterations, and the tasks before the failed one. Exits like `run`.
+    What succeeded is kept: iterations, and the tasks before the failed one. The text of the playbook is the one
+    that the execution started with. Exits like `run`.
 
     \b
     Examples:
@@ -68,11 +69,17 @@ def retry(
         from noetl.cli.runner import continue_execution
         from noetl.session.connect import resolve
 
+        async def retry_it(execution: Execution) -> None:
+            error = (await execution.show()).error
+            if error is not None and error.kind == "template":
+                reporter.warn("retry uses the playbook as it was at the start; to use a corrected file, run it again")
+            await execution.retry(step, from_start=from_start)
+
         return continue_execution(
             reporter,
             id,
             resolve(db, server),
-            lambda execution: execution.retry(step, from_start=from_start),
+            retry_it,
             detach=detach,
         )
 

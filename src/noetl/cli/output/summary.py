@@ -150,6 +150,8 @@ def _advice(document: ShowDocument, name: str, hint: str) -> str | None:
             if step is not None:
                 why = f"why it failed: noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint}"
             undone = not isinstance(document.compensation, UnsetType)
+            if document.error is not None and document.error.kind == "template" and not undone:
+                return f"{why}; correct the playbook and run it again (noetl retry uses the old text)"
             return why if undone else f"{why}; retry what failed: noetl retry {name}"
         case "paused":
             return f"continue with: noetl resume {name}"
