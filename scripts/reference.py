@@ -247,6 +247,7 @@ def scopes_page() -> str:
         ("a Ref", REF_FIELDS),
     ):
         lines.append(f"- {words} has {', '.join(f'`{field}`' for field in fields)}.")
+    lines.append("- The `output` of a step with a loop also has `failed`: a list of `index`, `item` and `error`.")
     return "\n".join([*lines, f"- Some tools add their own part: {own}."])
 
 

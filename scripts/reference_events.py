@@ -112,7 +112,7 @@ def value(kind: Any) -> str:
     words = {"str": "text", "int": "number", "float": "number", "bool": "boolean", "datetime": "instant"}
     text = re.sub(r"\b(str|int|float|bool|datetime)\b", lambda found: words[found[0]], text)
     text = re.sub(r"Literal\[([^]]*)\]", lambda found: found[1].replace(", ", " | ").replace("'", '"'), text)
-    text = re.sub(r"\bAny\b|\bJSON\b", "value", text)
+    text = re.sub(r"\bAny\b|\bJSON\b", "value", re.sub(r" \| (msgspec\.)?UnsetType", "", text))
     text = text.replace("dict[text, value]", "mapping").replace("dict[text, text]", "mapping")
     text = text.replace("list[value]", "list").replace("NoneType", "null").replace("None", "null")
     text = text.replace(", ...]", "]").replace("tuple[", "list[")
@@ -127,7 +127,7 @@ def fields_table(struct: type[Struct]) -> list[str]:
             (
                 f"`{field.name}`",
                 value(field.type),
-                "" if field.required else f"`{as_json(field)}`",
+                "" if field.required or field.default is msgspec.UNSET else f"`{as_json(field)}`",
                 prose(meaning(struct.__name__, field.name, said.get(field.name, ""))),
             )
             for field in msgspec.structs.fields(struct)

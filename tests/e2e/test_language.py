@@ -184,6 +184,43 @@ workflow:
     assert problem["fix"] == "\"{{ workload.action == 'destroy' }}\""
 
 
+TOLERANT = (
+    HEAD
+    + """\
+workflow:
+- step: start
+  spec: {policy: {failure: {mode: best_effort, tolerate: 1}}}
+  loop: {in: "{{ range(30) }}", iterator: n, spec: {mode: parallel, max_in_flight: 30}}
+  tool: {kind: noop, input: {n: "{{ 1 // (iter.n - 3) + 1 // (iter.n - 7) }}"}}
+  next:
+    arcs:
+    - step: tell
+      when: "{{ event.name == 'step.failed' }}"
+      set: {ctx.failed: "{{ output.failed }}", ctx.message: "{{ output.error.message }}"}
+- step: tell
+  tool: {kind: noop, input: {failed: "{{ ctx.failed }}", message: "{{ ctx.message }}"}}
+"""
+)
+
+
+def test_a_loop_says_which_iterations_failed_and_a_playbook_reads_them(workspace: Workspace) -> None:
+    file = workspace.write(TOLERANT)
+    assert workspace.json("check", file)[0] == 0
+    code, document = workspace.json("run", file)
+    told = document["output"]["data"]
+    assert (code, [(each["index"], each["item"], each["error"]["kind"]) for each in told["failed"]]) == (
+        0, [(3, 3, "template"), (7, 7, "template")],
+    )  # fmt: skip
+    assert told["message"].startswith("2 of 30 iterations failed, 1 tolerated: [3], [7]; [3] ")
+    assert "division by zero" in told["message"]
+
+
+def test_the_output_of_a_step_without_a_loop_has_no_failed(workspace: Workspace) -> None:
+    text = "workflow:\n- step: start\n  tool: {kind: noop}\n  set: {ctx.a: '{{ output.failed }}'}\n"
+    code, document = workspace.json("run", workspace.write(HEAD + text))
+    assert (code, [each["code"] for each in document["problems"]]) == (2, ["unknown-field"])
+
+
 V10 = (
     HEAD
     + """\

@@ -115,7 +115,7 @@ def test_a_step_of_an_execution_is_explained_and_a_file_still_is(mixed: str) -> 
     assert call("explain", "0199b3c2-0000", "never", db=mixed) == (
         0,
         '"never" did not run: no token reached it\n'
-        "after start#1, arc 2 of start when ctx.n > 100: its guard was false\n"
+        "after start#1, arc 3 of start when ctx.n > 100: its guard was false\n"
         "  ctx.n = 2\n",
         "",
     )

@@ -17,6 +17,7 @@ from noetl.checks.checker import check
 from noetl.engine import Agenda, Event, Recorded, apply, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import (
+    LEVEL,
     Cancel,
     Close,
     Command,
@@ -90,7 +91,7 @@ class Drive:
         return crc32(f"{self.schedule}/{self.turn}/{what}".encode()) // 7 % of
 
     def run(self) -> Drive:
-        self.commit(Start(workload={}))
+        self.commit(Start(workload={}, level=LEVEL))
         while self.state.live or self.again():
             self.turn += 1
             assert self.turn < TURNS_MAX, "the execution does not end"

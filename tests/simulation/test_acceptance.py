@@ -212,7 +212,7 @@ def test_the_first_fact_says_by_which_level_of_the_language_d71() -> None:
     _, _, log = run("workflow:\n- step: start\n  tool: {kind: noop}\n")
     requested = log[0]
     assert isinstance(requested, facts.Requested)
-    assert (requested.level, requested.digest) == (1, "t")
+    assert (requested.level, requested.digest) == (2, "t")
 
 
 def test_there_is_no_sink_kind_d56() -> None:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock
 from noetl.control.children import Children
@@ -37,7 +39,7 @@ from noetl.control.live_execution import (
 )
 from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
-from noetl.engine.commands import Command, Decide, Lose, Report, Start
+from noetl.engine.commands import LEVEL, Command, Decide, Lose, Report, Start
 from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import Requested
 from noetl.engine.loops import iteration_outputs
@@ -102,6 +104,7 @@ class Control:
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
         if (live := await self._known(execution_id)) is None:
             program = await self.programs.by_digest(digest)
+            start = replace(start, level=LEVEL)
             for hook in self._hooks.on_start:
                 start = await hook(program, start)
             live = self.executions.setdefault(execution_id, await self._new(execution_id, program))

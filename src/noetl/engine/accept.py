@@ -98,7 +98,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     playbook = program.playbook
     requested = facts.Requested(
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
-        depth=command.depth, by=command.by, stored=stored,
+        depth=command.depth, by=command.by, stored=stored, level=command.level,
     )  # fmt: skip
     workload = merge(playbook.workload, command.workload)
     entry = program.steps[playbook.entry]
@@ -328,7 +328,8 @@ def _given_up(program: Program, state: State, run: Run, error: Failure) -> list[
         if inner is not None and inner.output is None:
             made += _given_up(program, state, inner, error)
     output = Output()
-    if run.compensable and run.loop is not None:  # Its compensation reads what the iterations have returned.
+    if run.loop is not None and (run.compensable or run.loop.failures is not None):
+        # Its compensation reads what the iterations have returned, and arcs read which have failed.
         output = loop_output(program.pipeline(run.step, block=run.block), state, run)
     return [*made, facts.StepFailed(run=run.id, error=error, output=output)]
 

@@ -74,12 +74,14 @@ def _fail(frame: Frame, fact: TaskDone) -> None:
     frame.pc = -1
     frame.last = fact.output or frame.last
     frame.last_error = fact.error or (fact.output.error if fact.output else None)
+    frame.failed_item = fact.item
     frame.picked = fact.picked
 
 
 def _requested(state: State, fact: facts.Requested) -> None:
     state.status = "running"
     state.path, state.digest, state.parent, state.depth = fact.path, fact.digest, fact.parent, fact.depth
+    state.level = fact.level
     state.stored = fact.stored
 
 

@@ -10,6 +10,8 @@ from msgspec import Struct
 from noetl.engine.facts import Fact, FrameParked, TaskDone, TaskStarted
 from noetl.output import JSON, Failure, Output
 
+LEVEL = 2  # the current version of the language: an execution ends under the version it started with (D71)
+
 
 class Start(Struct, frozen=True, kw_only=True):
     """Run the playbook. `error`: why it cannot run, which is recorded (D65)."""
@@ -20,6 +22,7 @@ class Start(Struct, frozen=True, kw_only=True):
     by: str | None = None
     error: Failure | None = None
     keychain: dict[str, str] = {}  # the versions of its credentials at the time of the request (D57)
+    level: int = 1  # version of the language; control sets the current one (D71)
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -167,6 +167,7 @@ def _part_of(state: State, decision: str) -> State:
     part = State(
         execution_id=state.execution_id,
         status="running",
+        level=state.level,
         workload=state.workload,
         ctx=state.ctx,
         firings=state.firings,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from noetl.output import JSON, Failure, Output
 
@@ -109,6 +109,7 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     ms: float = 0.0
     epoch: tuple[int, int] | None = None  # only in the first fact of a grant
     stored: tuple[str, ...] = ()  # the targets of `set` whose values are in the result store (D91)
+    item: JSON | UnsetType = UNSET  # of a failed iteration whose item is stored, if output.failed is read
 
 
 class ForTime(Struct, frozen=True, kw_only=True, tag="time"):
@@ -180,6 +181,7 @@ class LoopStarted(_Fact, frozen=True, tag="loop.started"):
     width: int = 1
     parallel: bool = False
     reduce: dict[str, str] = {}  # "total" or "user.total" below ctx → reducer
+    failures: bool = False  # failed iterations are kept: a template reads output.failed
 
 
 class IterationDone(_Fact, frozen=True, tag="loop.iteration.done"):
@@ -192,6 +194,7 @@ class IterationFailed(_Fact, frozen=True, tag="loop.iteration.failed"):
     index: int
     error: Failure
     stop: bool = False  # no new iterations (D48)
+    item: JSON | UnsetType = UNSET  # if it is stored and output.failed is read
 
 
 class LoopDone(_Fact, frozen=True, tag="loop.done"):

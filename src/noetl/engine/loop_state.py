@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import msgspec
+from msgspec import UNSET
 
 from noetl.engine import facts
 from noetl.engine.reduce import REDUCERS, SAME, ReduceConflict, begin, joined
@@ -17,7 +18,7 @@ from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
 from noetl.engine.stored import NeedsValues, has_marks, ref_of
 from noetl.ids import frame_id, frame_parts
 from noetl.output import JSON, Failure
-from noetl.playbook.model import VALUE_BYTES_MAX
+from noetl.playbook.model import INLINE_BYTES_MAX, VALUE_BYTES_MAX
 
 RESULTS_BYTES_MAX = 65_536  # results of a loop that are kept as its data (D30); larger ones are only in the log
 LOST_FRAMES_MAX = 1_000  # failed iterations that a retry continues at the failed task; others restart (D69)
@@ -56,7 +57,7 @@ def loop_started(state: State, fact: facts.LoopStarted) -> None:
     run = state.runs[fact.run]
     run.loop = LoopState(
         count=fact.count, width=fact.width, parallel=fact.parallel, items=fact.items, ref=fact.ref,
-        reduce=fact.reduce, start=_start(state, run, fact.reduce),
+        reduce=fact.reduce, start=_start(state, run, fact.reduce), failures={} if fact.failures else None,
     )  # fmt: skip
     fly(state, run)
 
@@ -108,12 +109,33 @@ def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
     if loop.error_at is None or fact.index < loop.error_at:  # The order of arrival decides nothing.
         loop.error, loop.error_at = fact.error, fact.index
     loop.stopped = loop.stopped or fact.stop
+    if loop.failures is not None:
+        _keep_failure(loop, loop.failures, fact)
     if len(loop.lost) < LOST_FRAMES_MAX:
         loop.lost[fact.index] = set_aside(frame)
     _count_bytes(loop, b"null")
     if not loop.parallel:
         run.values, run.ctx = frame.step, view(state, run)
     fly(state, run)
+
+
+def _keep_failure(loop: LoopState, failures: dict[int, JSON], fact: facts.IterationFailed) -> None:
+    """An entry of `output.failed`: of the lowest iterations, as many as fit into the log."""
+    if loop.failures_end is not None and fact.index >= loop.failures_end:
+        return
+    entry: dict[str, JSON] = {"index": fact.index, "error": fact.error.view()}
+    item = fact.item if loop.items is None else loop.items[fact.index]
+    if item is not UNSET and not has_marks(item):
+        entry["item"] = item
+    failures[fact.index] = entry
+    loop.failures_bytes += _entry_bytes(entry)
+    while loop.failures_bytes > INLINE_BYTES_MAX:
+        loop.failures_end = max(failures)
+        loop.failures_bytes -= _entry_bytes(failures.pop(loop.failures_end))
+
+
+def _entry_bytes(entry: JSON) -> int:
+    return len(_encoded(entry)) + 1
 
 
 def _landed(state: State, run_id: str, index: int) -> tuple[Run, Frame, LoopState]:

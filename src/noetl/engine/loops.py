@@ -33,6 +33,7 @@ from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT
 from noetl.template.compile import TemplateError
 from noetl.template.values import kind_of
 
+LISTED_MAX = 10  # failed iterations that an error names
 _SOME_TIME = datetime(1970, 1, 1, tzinfo=UTC)  # no output depends on the time of recording
 
 
@@ -166,6 +167,7 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         width=width if loop.parallel else 1,
         parallel=loop.parallel,
         reduce={".".join(path): name for path, name in loop.reduce.items()},
+        failures=pipeline.reads_failed and state.level >= 2,
     )
     most = program.limits.get(ITEMS_LIMIT)
     is_origin = is_ref(items) and (loop.origin or owner_of(items) is not None)
@@ -209,16 +211,19 @@ def landed(pipeline: CompiledPipeline, run: Run, index: int | None, frame: Frame
     if error is None:
         return facts.IterationDone(run=run.id, index=index)
     stop = not pipeline.best_effort or _past_tolerance(pipeline, run.loop)
-    return facts.IterationFailed(run=run.id, index=index, error=error, stop=stop)
+    return facts.IterationFailed(run=run.id, index=index, error=error, stop=stop, item=frame.failed_item)
+
+
+def _tolerated(pipeline: CompiledPipeline, loop: LoopState) -> int | None:
+    """How many iterations may fail (D48, D87); None: any number, or none because of fail_fast."""
+    tolerate = pipeline.tolerate if pipeline.best_effort else None
+    return int(tolerate[:-1]) * loop.count // 100 if isinstance(tolerate, str) else tolerate
 
 
 def _past_tolerance(pipeline: CompiledPipeline, loop: LoopState) -> bool:
-    """Is one more failure too many (D48, D87)?"""
-    tolerate = pipeline.tolerate
-    if tolerate is None:
-        return False
-    allowed = int(tolerate[:-1]) * loop.count // 100 if isinstance(tolerate, str) else tolerate
-    return loop.failed + 1 > allowed
+    """Is one more failure too many?"""
+    allowed = _tolerated(pipeline, loop)
+    return allowed is not None and loop.failed + 1 > allowed
 
 
 def awaits_reading(program: Program, run: Run) -> bool:
@@ -241,7 +246,7 @@ def loop_done(program: Program, state: State, run: Run) -> Fact:
     output = loop_output(pipeline, state, run)
     if loop.stopped:
         assert loop.error is not None
-        return facts.StepFailed(run=run.id, error=loop.error, output=output)
+        return facts.StepFailed(run=run.id, error=_too_many(pipeline, state, loop) or loop.error, output=output)
     values, failure = folded(loop)
     failure = failure or _misfit(program, state, values)
     written = {f"ctx.{path}": each for path, each in values.items()}
@@ -252,6 +257,18 @@ def loop_done(program: Program, state: State, run: Run) -> Fact:
     if failure is not None:
         return facts.StepFailed(run=run.id, error=failure, output=output)
     return facts.LoopDone(run=run.id, output=output, set=written, stored=stored)
+
+
+def _too_many(pipeline: CompiledPipeline, state: State, loop: LoopState) -> Failure | None:
+    """More iterations failed than are tolerated: which, and why the first of them; None: that is not the reason."""
+    allowed = _tolerated(pipeline, loop)
+    if allowed is None or loop.error is None or state.level < 2:
+        return None
+    known = (index for index in loop.lost if not any(first <= index < end for first, end in loop.again))
+    first = sorted(known)[:LISTED_MAX]
+    which = ", ".join(f"[{index}]" for index in first) + (", …" if loop.failed > len(first) else "")
+    head = f"{loop.failed:,} of {loop.count:,} iterations failed, {allowed:,} tolerated: {which}"
+    return replace(loop.error, message=f"{head}; [{loop.error_at}] {loop.error.message}")
 
 
 def _misfit(program: Program, state: State, values: dict[str, JSON]) -> Failure | None:
@@ -274,6 +291,8 @@ def loop_output(pipeline: CompiledPipeline, state: State, run: Run) -> Output:
         output = replace(output, data=[loop.results.get(index) for index in range(loop.count)])
     if loop.results is None or pipeline.reads_ref:
         output = replace(output, ref=results_ref(state, run.id, output.data))
+    if loop.failures is not None:
+        output = replace(output, own={"failed": [loop.failures[index] for index in sorted(loop.failures)]})
     return output
 
 

@@ -14,6 +14,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 import msgspec
+from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from noetl.engine.apply import put
@@ -65,7 +66,7 @@ class _Turn(NamedTuple):
         try:
             return when.holds(self.scope, self.moment(f"rule {rule.place}") if when.calls else None)
         except TemplateError as error:
-            raise self.broken("template", error.message, f"rule {rule.place}") from None
+            raise self.broken("template", error.message, rule.title) from None
 
     def broken(self, kind: str, message: str, where: str) -> _Broken:
         return _Broken(Failure(kind=kind, message=f'{where} of task "{self.task.name}": {message}'))
@@ -179,7 +180,17 @@ def take(
         input_hash=input_hash,
         ms=ms,
         stored=tuple(written.stored),
+        item=_failed_item(work) if directive == "fail" else UNSET,
     )
+
+
+def _failed_item(work: Work) -> JSON | UnsetType:
+    """The item of a failed iteration, if it is small, control does not have it, and `output.failed` is read."""
+    pipeline, _, place = work
+    if not pipeline.reads_failed or place.items is None or pipeline.loop is None or place.iter is None:
+        return UNSET
+    item = place.iter.get(pipeline.loop.iterator, UNSET)
+    return UNSET if item is UNSET or stored_bytes(item) else item
 
 
 def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
@@ -299,7 +310,7 @@ def _delay_s(turn: _Turn, rule: CompiledRule, chance: float) -> float:
 
 
 def _number(turn: _Turn, rule: CompiledRule, value: Value, key: str) -> float:
-    where = f"{key} of rule {rule.place}"
+    where = f"{key} of {rule.title}"
     number = turn.value(value, where)
     if not is_amount(number):
         message = f"it gives {json_text(number)[:40]}, and not a number of at least 0"
@@ -317,13 +328,13 @@ def _why(turn: _Turn, rule: CompiledRule | None, output: Output) -> Failure | No
     if rule is None or output.status == "error":
         return Failure(kind=turn.task.kind, message=f'task "{name}" gave an error and no reason')
     if rule.do == "retry":
-        message = f'rule {rule.place} of task "{name}" has used up its {turn.work.frame.attempt} attempts'
+        message = f'{rule.title} of task "{name}" has used up its {turn.work.frame.attempt} attempts'
         return Failure(kind="rule", message=message)
     return Failure(kind="rule", message=_says_fail(turn, rule))
 
 
 def _says_fail(turn: _Turn, rule: CompiledRule) -> str:
-    return f'rule {rule.place} of task "{turn.task.name}" says fail'
+    return f'{rule.title} of task "{turn.task.name}" says fail'
 
 
 def _own_error(turn: _Turn, rule: CompiledRule, output: Output) -> Failure:
@@ -331,14 +342,14 @@ def _own_error(turn: _Turn, rule: CompiledRule, output: Output) -> Failure:
     try:
         message = _says_fail(turn, rule)
         if rule.message is not None:
-            given = turn.value(rule.message, f"message of rule {rule.place}")
+            given = turn.value(rule.message, f"message of {rule.title}")
             message = shorten(given if isinstance(given, str) else json_text(given), MESSAGE_CHARS_MAX)
         details: JSON = {}
         if rule.details is not None:
-            details = turn.value(rule.details, f"details of rule {rule.place}")
+            details = turn.value(rule.details, f"details of {rule.title}")
             if len(_encoded(details)) > DETAILS_BYTES_MAX:
                 message = f"they are over {DETAILS_BYTES_MAX:,} bytes"
-                raise turn.broken("payload-too-large", message, f"details of rule {rule.place}")
+                raise turn.broken("payload-too-large", message, f"details of {rule.title}")
     except _Broken as broken:
         raise _Broken(replace(broken.failure, cause=output.error)) from None
     return Failure(kind="rule", message=message, details=details, cause=output.error)
@@ -389,6 +400,7 @@ def _broken(turn: _Turn, output: Output, error: Failure, ms: float = 0.0) -> Tas
         error=None if error is output.error else error,
         keep=turn.task.kept,
         ms=ms,
+        item=_failed_item(turn.work),
     )
 
 

@@ -63,12 +63,18 @@ def answer(program: Program, state: State, run: Run, at: datetime) -> facts.Fram
     )
 
 
+def arc_title(place: int, level: int) -> str:
+    """The name of an arc in messages. They count from 1; in the first version of the language, from 0."""
+    return f"arc {place if level < 2 else place + 1}"
+
+
 class _Router:
     """One evaluation. Its scope contains the writes made so far."""
 
     def __init__(self, program: Program, state: State, run: Run, at: datetime) -> None:
         self.program, self.run, self.at = program, run, at
         self.marked = state.stored
+        self.level = state.level
         self.written: dict[str, JSON] = {}
         self.stored: list[str] = []  # the targets whose values are, or belong, in the result store
         self.asked: list[tuple[int, bool]] = []
@@ -118,7 +124,7 @@ class _Router:
             if not holds:
                 continue
             target = self._target(arc, place)
-            self.write(arc.set, f"set of arc {place}")
+            self.write(arc.set, f"set of {arc_title(place, self.level)}")
             if target == END and END not in self.program.steps:
                 ended += 1
             else:
@@ -155,15 +161,16 @@ class _Router:
         try:
             return when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
         except TemplateError as error:
-            raise _Broken(error.kind, f'when of arc {place} of "{self.run.step}": {error}') from None
+            raise _Broken(error.kind, f'when of {arc_title(place, self.level)} of "{self.run.step}": {error}') from None
 
     def _target(self, arc: CompiledArc, place: int) -> str:
         if isinstance(arc.target, str):
             return arc.target
-        target = self._value(arc.target, f"step of arc {place}")
+        title = arc_title(place, self.level)
+        target = self._value(arc.target, f"step of {title}")
         known = isinstance(target, str) and (target in self.program.steps or target == END)
         if not known or (arc.targets is not None and target not in arc.targets):
-            raise _Broken("routing", f'arc {place} of "{self.run.step}" may not lead to "{target}"')
+            raise _Broken("routing", f'{title} of "{self.run.step}" may not lead to "{target}"')
         assert isinstance(target, str)
         return target
 
@@ -199,9 +206,10 @@ class _Router:
         input: dict[str, JSON] = {}
         if not step.join:
             seen = {key: self.scope[key] for key in ("workload", "ctx", "execution_id")}
-            input = self._value(step.pipeline.input, f'input of "{target}" on arc {place}', seen)
+            title = arc_title(place, self.level)
+            input = self._value(step.pipeline.input, f'input of "{target}" on {title}', seen)
             for key, value in input.items():
-                self._weigh(f"{target}.{key}", value, f"arc {place}")
+                self._weigh(f"{target}.{key}", value, title)
         return Token(
             id=token_id(self.run.id, place),
             step=target,

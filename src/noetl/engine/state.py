@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from noetl.engine.facts import TaskStarted, Token, Until
 from noetl.output import JSON, Failure, Output
@@ -46,6 +46,7 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
     parked: Until | None = None
     answer: Output | None = None  # the output of the call in which it was parked
     asked: dict[str, JSON] | None = None  # the input of that call, as it was bound
+    failed_item: JSON | UnsetType = UNSET  # of an iteration whose item is in the result store
     picked: dict[str, JSON] | None = None
     blocks: dict[str, int] = {}  # block → how often this frame has called it
     epoch: tuple[int, int] | None = None  # the highest in the log; a lower one is rejected
@@ -77,6 +78,9 @@ class LoopState(Struct, kw_only=True, omit_defaults=True):
     failed: int = 0
     error: Failure | None = None  # error of the lowest iteration that failed
     error_at: int | None = None  # the index of that iteration
+    failures: dict[int, JSON] | None = None  # the entries of output.failed; None: no template reads it
+    failures_bytes: int = 0
+    failures_end: int | None = None  # the lowest iteration that does not fit into output.failed
     stopped: bool = False  # no new iterations
     results: dict[int, JSON] | None = field(default_factory=dict)  # None: too large, only in the log
     result_bytes: int = 0
@@ -156,6 +160,7 @@ class State(Struct, kw_only=True, omit_defaults=True):
     digest: str = ""
     parent: str | None = None
     depth: int = 0
+    level: int = 1  # version of the language that it started with (D71)
     workload: dict[str, JSON] = {}
     ctx: dict[str, JSON] = {}
     stored: bool = False  # some values are in the result store: the state has marks in their place (D91)

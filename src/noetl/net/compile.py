@@ -96,6 +96,11 @@ class _Compiler:
         for block in (*self.playbook.compensations, *self.playbook.blocks):
             if block.name not in self.blocks:
                 self.blocks[block.name], _ = self._pipeline(block)
+        if _reads_failed(self.templates, self.playbook):
+            for name, compiled in steps.items():
+                steps[name] = replace(compiled, pipeline=replace(compiled.pipeline, reads_failed=True))
+            for name, pipeline in self.blocks.items():
+                self.blocks[name] = replace(pipeline, reads_failed=True)
         bits = {name: 1 << place for place, name in enumerate(steps)}
         return Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
 
@@ -153,6 +158,7 @@ class _Compiler:
             failure_picks=_projected(failure_writes, [arc for arc in arcs if arc.takes_failure]),
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
+            reads_failed=False,
             weighs_ctx=self.weighs_ctx,
             pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or POOL,
             source=owner,
@@ -502,6 +508,15 @@ def _output_parts(uses: Iterable[TemplateUse], tasks: set[str]) -> set[str]:
             if read.path[0] == "output" or read.path[0] in tasks:
                 found.update(OUTPUT_FIELDS if len(read.path) == 1 else (str(read.path[1]),))
     return found
+
+
+def _reads_failed(uses: Iterable[TemplateUse], playbook: Playbook) -> bool:
+    """Does a template read the failed iterations of a loop? Outputs of blocks are read by the names of tasks, too."""
+    if not any(owner.loops for owner in playbook.pipelines):
+        return False
+    roots = {"output", *(task.name for owner in playbook.pipelines for task in owner.tasks)}
+    reads = (read.path for use in uses for read in use.template.reads)
+    return any(len(path) > 1 and path[1] == "failed" and path[0] in roots for path in reads)
 
 
 def _projected(writes: Iterable[Write], arcs: Iterable[CompiledArc]) -> tuple[ProjectedValue, ...]:

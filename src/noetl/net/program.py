@@ -67,6 +67,11 @@ class CompiledRule(Struct, frozen=True, eq=False, gc=False):
         """Does it match every output?"""
         return self.when is True
 
+    @property
+    def title(self) -> str:
+        """Its name in messages, which count from 1."""
+        return f"rule {self.place + 1}" if isinstance(self.place, int) else f"rule {self.place}"
+
 
 class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     name: str
@@ -127,6 +132,7 @@ class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     failure_picks: tuple[ProjectedValue, ...]  # the same for arcs that are evaluated after a failure
     reads_meta: bool  # some template reads output.meta, so it is recorded
     reads_ref: bool  # some template reads output.ref, so results of any size are stored (D51)
+    reads_failed: bool  # some template of the playbook reads output.failed, so failed iterations are kept
     weighs_ctx: bool  # the playbook writes to so many paths that ctx may get too large (D55)
     pool: str  # the workers that run it
     source: model.Pipeline

@@ -15,6 +15,7 @@ from noetl.control.playbooks import document_problems
 from noetl.engine import Agenda, Event, Recorded, apply, facts, handle
 from noetl.engine.apply import advance
 from noetl.engine.commands import (
+    LEVEL,
     Cancel,
     Close,
     Command,
@@ -235,7 +236,7 @@ class Player:
         word, _, more = rest.partition(" ")
         match verb:
             case "start":
-                return Start(workload=json.loads(rest or "{}"))
+                return Start(workload=json.loads(rest or "{}"), level=LEVEL)
             case "report":
                 return self._call(word, more)
             case "after":

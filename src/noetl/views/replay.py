@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from noetl.engine import Event
 from noetl.engine.state import State
@@ -49,7 +49,7 @@ def canonical(state: State) -> bytes:
 def _plain(value: object) -> JSON:
     match value:
         case Struct():
-            return {name: _plain(each) for name, each in _fields(value)}
+            return {name: _plain(each) for name, each in _fields(value) if each is not UNSET}
         case dict():
             return {_key(key): _plain(each) for key, each in value.items()}
         case list() | tuple():

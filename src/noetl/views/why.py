@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from noetl.engine import Event, apply, facts
 from noetl.engine.facts import Fact, NextEvaluated, Token
+from noetl.engine.routing import arc_title
 from noetl.engine.scopes import base_scope, moment, put
 from noetl.engine.state import Run, State, Status
 from noetl.engine.stored import NeedsValues, ensure_readable
@@ -144,7 +145,7 @@ def arc_checks(program: Program, state: State, fact: NextEvaluated, at: datetime
         seen = seen_by(arc.when, scope)
         made.append(ArcCheck(place=place, to=to, when=when, held=held, why=why, seen=seen))
         if held:
-            _write(scope, arc.set, fact, (at, f"set of arc {place}"))
+            _write(scope, arc.set, fact, (at, f"set of {arc_title(place, state.level)}"))
     return tuple(made)
 
 

@@ -89,7 +89,7 @@ def _source(source: WhySource) -> Iterator[str]:
 
 
 def _arc(arc: ArcCheck) -> str:
-    text = f"arc {arc.place} to {arc.to}"
+    text = f"arc {arc.place + 1} to {arc.to}"
     text += "" if arc.when is None else f" when {arc.when}"
     if arc.held is None:
         return f"{text}: not evaluated{f', because {arc.why}' if arc.why else ''}"
@@ -145,7 +145,7 @@ def _why_it_waits(token: TokenWhy) -> Iterator[str]:
 
 def _way(way: TokenRoute) -> Iterator[str]:
     text = f"after {way.run}, " if way.run else ""
-    text += f"arc {way.arc.place} of {way.step}"
+    text += f"arc {way.arc.place + 1} of {way.step}"
     text += "" if way.arc.when is None else f" when {way.arc.when}"
     yield f"{text}: {way.why}"
     if way.arc.held is not None:

@@ -21,7 +21,7 @@ def test_a_line_has_number_time_name_what_it_is_about_and_some_data(
 ) -> None:
     assert run_events(ENDED, "plain", 18, mixed) == 0
     assert [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()] == [
-        "18 +0.000 s next.evaluated each#1 arcs 0 true tokens ask",
+        "18 +0.000 s next.evaluated each#1 arcs 1 true tokens ask",
         "18.1 +0.000 s token.enqueued each#1>0 ask",
         "19 +0.000 s step.scheduled ask#1 tokens each#1>0",
         "20 +0.000 s step.started ask#1",
@@ -29,14 +29,14 @@ def test_a_line_has_number_time_name_what_it_is_about_and_some_data(
         "22 +0.000 s frame.resumed ask#1 data={ok}",
         "23 +0.000 s task.done ask#1/1 ask_task continue data={ok} 0 ms",
         "24 +0.000 s step.done ask#1",
-        "25 +0.000 s next.evaluated ask#1 arcs 0 true tokens flaky",
+        "25 +0.000 s next.evaluated ask#1 arcs 1 true tokens flaky",
         "25.1 +0.000 s token.enqueued ask#1>0 flaky",
         "26 +0.000 s step.scheduled flaky#1 tokens ask#1>0",
         "27 +0.000 s step.started flaky#1",
         "28.1 +0.000 s task.started flaky#1/1 flaky_task",
-        "28 +0.000 s task.done flaky#1/1 flaky_task retry rule=0 data={by} 0 ms",
+        "28 +0.000 s task.done flaky#1/1 flaky_task retry rule 1 data={by} 0 ms",
         "29.1 +0.000 s task.started flaky#1/2 flaky_task attempt 2",
-        '29 +0.000 s task.done flaky#1/2 flaky_task attempt 2 fail rule="else" data={by}'
+        "29 +0.000 s task.done flaky#1/2 flaky_task attempt 2 fail rule else data={by}"
         ' rule: rule else of task "flaky_task" says fail 0 ms',
         '30 +0.000 s step.failed flaky#1 rule: rule else of task "flaky_task" says fail',
         "31 +0.000 s next.evaluated flaky#1",
@@ -50,7 +50,7 @@ def test_columns_stand_below_each_other(mixed: str, capsys: pytest.CaptureFixtur
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == "24          +0.000 s  step.done                     ask#1"
     assert second == (
-        "25          +0.000 s  next.evaluated                ask#1                     arcs 0 true  tokens flaky"
+        "25          +0.000 s  next.evaluated                ask#1                     arcs 1 true  tokens flaky"
     )
 
 

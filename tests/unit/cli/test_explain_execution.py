@@ -24,7 +24,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
             [
                 '"gate" did not run: 1 token arrived, but none started a run',
                 "token start#1>1, which start#1 created",
-                "  arc 1 to gate: no guard",
+                "  arc 2 to gate: no guard",
                 "  admission: admit when ctx.open: false",
                 "    ctx.open is undefined",
                 "  no rule is true, so the token waits",
@@ -34,7 +34,7 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> str:
             "never",
             [
                 '"never" did not run: no token reached it',
-                "after start#1, arc 2 of start when ctx.n > 100: its guard was false",
+                "after start#1, arc 3 of start when ctx.n > 100: its guard was false",
                 "  ctx.n = 2",
             ],
         ),

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 from msgspec.json import encode
 
 from noetl.control.deps import ControlSettings
 from noetl.engine.facts import Fact, ForBlock, FrameParked, LoopDone, LoopStarted, StepFailed
-from noetl.output import JSON
+from noetl.engine.moves import RunTask
+from noetl.output import JSON, Output, failed
+from noetl.testing import runtime
 from noetl.testing.memory_runtime import MemoryRuntime
+from tests.playbooks import HEAD
 from tests.unit.control.runtimes import memory_runtime, run_in
 
 OVER_A_REF = """\
@@ -153,3 +158,88 @@ workflow:
 """
     data, _ = run(body, {})
     assert data == {"saved": True}
+
+
+def test_output_failed_has_the_items_of_a_loop_whose_items_are_stored() -> None:
+    """The same list with small items, which are in the log, and with large ones, which are in the result store."""
+    text = HEAD + (
+        "workload: {items: []}\nworkflow:\n- step: start\n"
+        "  spec: {policy: {failure: {mode: best_effort}}}\n"
+        "  loop: {in: '{{ workload.items }}', iterator: each, spec: {mode: parallel}}\n"
+        "  tool: {kind: check, input: {n: '{{ iter.each.n }}'}}\n"
+        "  set: {ctx.failed: '{{ output.failed }}'}\n"
+    )
+
+    def check(called: RunTask) -> Output:
+        return failed("check", "odd") if called.input["n"] % 2 else Output(data=1)
+
+    async def work(size: int) -> JSON:
+        async with runtime({"t": text}, tools={"check": check}) as memory:
+            items = [{"n": n, "text": "x" * size} for n in range(6)]
+            return (await memory.run("t", {"items": items})).ctx["failed"]
+
+    for size in (1, 12_000):
+        found = asyncio.run(work(size))
+        assert [(each["index"], each["item"]["n"], each["error"]["message"]) for each in found] == [
+            (1, 1, "odd"), (3, 3, "odd"), (5, 5, "odd"),
+        ]  # fmt: skip
+        assert found[0]["item"]["text"] == "x" * size
+    assert asyncio.run(work(70_000)) == [{"index": n, "error": found[0]["error"]} for n in (1, 3, 5)]
+
+
+def test_output_failed_has_items_that_are_null_and_items_of_broken_templates() -> None:
+    for size in (1, 70_000):
+        items = [{"text": "x" * size}, None, "", 7]
+        text = HEAD + (
+            "workload: {items: []}\nworkflow:\n- step: start\n"
+            "  spec: {policy: {failure: {mode: best_effort}}}\n"
+            "  loop: {in: '{{ workload.items }}', iterator: each}\n"
+            "  tool: {kind: noop, input: {n: '{{ iter.each.text | length }}'}}\n"
+            "  set: {ctx.failed: '{{ output.failed }}'}\n"
+        )
+
+        async def work(text: str = text, items: list[JSON] = items) -> JSON:
+            async with runtime({"t": text}, tools={}) as memory:
+                return (await memory.run("t", {"items": items})).ctx["failed"]
+
+        assert [(each["index"], each["item"]) for each in asyncio.run(work())] == [(1, None), (2, ""), (3, 7)]
+
+
+def test_output_failed_has_items_that_no_template_of_the_pipeline_reads() -> None:
+    """Also where the frame was parked in between, and where the call is one of a block."""
+    text = HEAD + (
+        "workload: {items: []}\nworkflow:\n- step: start\n"
+        "  spec: {policy: {failure: {mode: best_effort}}}\n"
+        "  loop: {in: '{{ workload.items }}', iterator: each}\n"
+        "  tool: [{kind: workbook, block: b}, {kind: check}]\n"
+        "  set: {ctx.failed: '{{ output.failed }}'}\n"
+        "workbook:\n  b: {tool: {kind: noop}}\n"
+    )
+
+    async def work() -> JSON:
+        async with runtime({"t": text}, tools={"check": lambda _: failed("check", "no")}) as memory:
+            items = [{"n": n, "text": "x" * 20_000} for n in range(4)]
+            return (await memory.run("t", {"items": items})).ctx["failed"]
+
+    assert [each["item"]["n"] for each in asyncio.run(work())] == [0, 1, 2]
+
+
+def test_output_failed_has_the_lowest_iterations_that_fit_into_the_log() -> None:
+    text = HEAD + (
+        "workflow:\n- step: start\n"
+        "  spec: {policy: {failure: {mode: best_effort}}}\n"
+        "  loop: {in: '{{ range(3000) }}', iterator: n, spec: {mode: parallel, max_in_flight: 100}}\n"
+        "  tool: {kind: check}\n"
+        "  set: {ctx.failed: '{{ output.failed }}', ctx.all: '{{ output.meta.failed }}'}\n"
+    )
+
+    async def work() -> tuple[JSON, JSON]:
+        async with runtime({"t": text}, tools={"check": lambda _: failed("check", "no")}) as memory:
+            ctx = (await memory.run("t", {})).ctx
+            return ctx["failed"], ctx["all"]
+
+    found, count = asyncio.run(work())
+    assert count == 3_000
+    assert 500 < len(found) < 1_000
+    assert [each["index"] for each in found] == list(range(len(found)))
+    assert len(encode(found)) <= 65_536 < len(encode([*found, found[-1]])) + 10

@@ -88,7 +88,7 @@ def test_who_reads_the_data_of_a_loop_that_is_too_large_is_told_and_not_given_nu
     words = "the results of the loop are too large to be output.data; fold what you need by loop.spec.policy.reduce"
     for after, place in (
         ('set: {ctx.n: "{{ output.data | default([]) | length }}"}', 'ctx.n in set of "start"'),
-        ('next: {arcs: [{step: b, when: "{{ output.data }}"}]}', 'when of arc 0 of "start"'),
+        ('next: {arcs: [{step: b, when: "{{ output.data }}"}]}', 'when of arc 1 of "start"'),
     ):
         assert ended(after, "x")[1].error is None
         _, routed = ended(after, "x" * 60_000)

@@ -193,7 +193,7 @@ def test_a_number_of_attempts_that_is_none_breaks_the_task_d16(written: str) -> 
     assert fact.directive == "fail"
     assert fact.error is not None
     assert fact.error.kind == "template"
-    assert fact.error.message.startswith('attempts of rule 0 of task "call": it gives ')
+    assert fact.error.message.startswith('attempts of rule 1 of task "call": it gives ')
 
 
 def test_the_budget_of_calls_counts_skipped_tasks_too_d87() -> None:

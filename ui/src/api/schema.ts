@@ -1371,6 +1371,7 @@ export interface components {
             error: components["schemas"]["Failure"];
             /** @default false */
             stop?: boolean;
+            item?: unknown;
             /** @constant */
             fact: "loop.iteration.failed";
         };
@@ -1424,6 +1425,8 @@ export interface components {
             reduce?: {
                 [key: string]: string;
             };
+            /** @default false */
+            failures?: boolean;
             /** @constant */
             fact: "loop.started";
         };
@@ -1910,6 +1913,7 @@ export interface components {
             ] | null;
             /** @default [] */
             stored?: string[];
+            item?: unknown;
             /** @constant */
             fact: "task.done";
         };

@@ -148,6 +148,10 @@ def _text(key: str, value: JSON) -> str:
     from noetl.net.describe import value as short_value
 
     match key, value:
+        case "rule", int(place):
+            return f"rule {place + 1}"
+        case "rule", "else":
+            return "rule else"
         case _ if value in _NOTHING:
             return ""
         case "error", {"kind": kind, "message": message}:
@@ -158,10 +162,10 @@ def _text(key: str, value: JSON) -> str:
             return f"data={short_value(data)}"
         case "output", _:
             return "its data is stored" if value.get("ref") else ""
-        case "tokens" | "waiting" | "runs", [*each]:
+        case "tokens" | "waiting" | "runs" | "compensations" | "uncompensated", [*each]:
             return f"{key} {', '.join(one_line(_name(one)) for one in each)}"
         case "asked", [*arcs]:
-            return f"arcs {', '.join(f'{place} {_HELD[held]}' for place, held in arcs)}"
+            return f"arcs {', '.join(f'{place + 1} {_HELD[held]}' for place, held in arcs)}"
         case (("directive" | "status" | "step"), _):
             return one_line(str(value))
         case "until", {"type": kind}:

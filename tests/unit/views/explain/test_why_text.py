@@ -24,7 +24,7 @@ def test_a_run_reads_from_its_token_to_its_end() -> None:
         '"few" ran 1 time',
         "few#1",
         "  started by token start#1>1, which start#1 created",
-        "    arc 1 to few when output.data.n > 0: true",
+        "    arc 2 to few when output.data.n > 0: true",
         "      output.data.n = 2",
         "  input n = 3",
         "  few#1/1 get: error, retry by the rule “retry (2 calls in all, immediately) when output.status == 'error'”"
@@ -42,10 +42,10 @@ def test_the_arcs_of_a_run_say_why_they_were_not_taken() -> None:
         "  started by token >0, which the request created",
         "  start#1/1 start_task: error, fail: http: it did not work",
         "  ended with step.failed: http: it did not work",
-        "  arc 0 to many when output.data.n > workload.n: not evaluated, because the step failed, and the arc applies to successes only",
-        "  arc 1 to few when output.data.n > 0: not evaluated, because the step failed, and the arc applies to successes only",
-        "  arc 2 to none: not evaluated, because the step failed, and the arc applies to successes only",
-        "  arc 3 to repair when event.name == 'step.failed': true",
+        "  arc 1 to many when output.data.n > workload.n: not evaluated, because the step failed, and the arc applies to successes only",
+        "  arc 2 to few when output.data.n > 0: not evaluated, because the step failed, and the arc applies to successes only",
+        "  arc 3 to none: not evaluated, because the step failed, and the arc applies to successes only",
+        "  arc 4 to repair when event.name == 'step.failed': true",
         '    event.name = "step.failed"',
     ]
 
@@ -53,13 +53,13 @@ def test_the_arcs_of_a_run_say_why_they_were_not_taken() -> None:
 def test_a_step_that_did_not_run_says_which_arcs_could_have_led_there() -> None:
     assert told(ORDER, "many", 'report start#1 ok {"n": 2}') == [
         '"many" did not run: no token reached it',
-        "after start#1, arc 0 of start when output.data.n > workload.n: its guard was false",
+        "after start#1, arc 1 of start when output.data.n > workload.n: its guard was false",
         "  output.data.n = 2",
         "  workload.n = 3",
     ]
     assert told(ORDER, "last") == [
         '"last" did not run: no token reached it',
-        'arc 0 of none: "none" did not run',
+        'arc 1 of none: "none" did not run',
     ]
 
 
@@ -67,7 +67,7 @@ def test_a_token_that_waits_says_for_what() -> None:
     assert of_scenario("routing_inclusive_waiting", "c") == [
         '"c" did not run: 1 token arrived, but none started a run',
         "token start#1>2, which start#1 created",
-        "  arc 2 to c: no guard",
+        "  arc 3 to c: no guard",
         "  admission: admit when ctx.go | default(false): false",
         "    ctx.go is undefined",
         "  no rule is true, so the token waits",
@@ -78,7 +78,7 @@ def test_a_join_says_what_it_waits_for() -> None:
     assert of_scenario("join_failed_run_holds", "done") == [
         '"done" did not run: 1 token arrived, but none started a run',
         "token b#1>0, which b#1 created",
-        "  arc 0 to done: no guard",
+        "  arc 1 to done: no guard",
         "  has arrived at a join and waits for other tokens",
         '    "a" has failed, and no arc handled the failure',
     ]
