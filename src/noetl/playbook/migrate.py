@@ -13,14 +13,17 @@ from noetl.playbook import source
 from noetl.playbook.dialects import parts, v2, v10
 from noetl.playbook.dialects.arc_args import inboxes
 from noetl.playbook.dialects.detect import DetectedDialect, Dialect, detect
+from noetl.playbook.dialects.layout.origins import Origin, author_mark, origins
 from noetl.playbook.dialects.layout.reader import read
 from noetl.playbook.dialects.layout.tree import Layout, Map, same_content
 from noetl.playbook.dialects.layout.writer import write
 from noetl.playbook.dialects.notes import Findings, Note
 from noetl.playbook.dialects.notes import annotate as write_annotations
+from noetl.playbook.dialects.public.comments import placed, restore
+from noetl.playbook.dialects.public.rules import normalise
 from noetl.playbook.dialects.root_keys import declare_credentials, write_version
 from noetl.playbook.dialects.templates import rewrite_templates
-from noetl.playbook.dialects.v10 import refuse_mixed, refuse_reserved, refuse_root_vars
+from noetl.playbook.dialects.v10 import note_mixed, refuse_reserved
 from noetl.playbook.problems import problem
 
 __all__ = ["Dialect", "Migration", "Note", "migrate"]
@@ -33,6 +36,11 @@ class Migration(NamedTuple):
     dialect: Dialect
     notes: tuple[Note, ...]
     changed: bool
+    places: tuple[Origin, ...] = ()  # where the parts of the text were in the original; empty: it is unchanged
+
+    def author_mark(self, at: Mark) -> Mark:
+        """The position in the author's text of a position in the result."""
+        return author_mark(self.places, at) if self.places else at
 
 
 def migrate(text: str, file: str = "<playbook>", *, exact: bool = False, annotate: bool = False) -> Migration:
@@ -41,25 +49,29 @@ def migrate(text: str, file: str = "<playbook>", *, exact: bool = False, annotat
     findings = Findings(layout)
     root = layout.root
     assert isinstance(root, Map)
-    detected = detect(layout)
-    refuse_reserved(root, findings)
-    refuse_root_vars(root, findings)
-    refuse_mixed(detected, findings)
-    _raise(findings)
-    if detected.dialect == "canonical" and not detected.has("repair"):
-        return Migration(text, "canonical", (), False)
+    before = detect(layout)
     if write(layout) != layout.text:
+        if before.dialect == "canonical" and not before.has("repair"):
+            return Migration(text, "canonical", (), False)
         raise _strange(file)
-    _upgrade(layout, root, detected, findings, exact=exact)
+    comments = placed(root)
+    public = normalise(layout, findings, exact=exact)
+    detected = before if before.dialect != "canonical" else detect(layout)
+    refuse_reserved(root, findings)
+    note_mixed(detected, findings)
     _raise(findings)
-    notes = sorted(findings.notes, key=lambda note: (note.at.line, note.at.column))
+    if detected.dialect == "canonical" and not detected.has("repair") and not public:
+        return Migration(text, "canonical", (), False)
+    _upgrade(layout, root, detected, findings, exact=exact, public=public)
+    _raise(findings)
+    restore(root, comments)
+    notes = _once(sorted(findings.notes, key=lambda note: (note.at.line, note.at.column)))
     if annotate:
         write_annotations(layout, notes)
     made = write(layout)
     made = ("\ufeff" if text.startswith("\ufeff") else "") + made.replace("\n", newline)
-    if made != text:
-        _verify(made, layout)
-    return Migration(made, detected.dialect, tuple(notes), made != text)
+    places = _verify(made, layout) if made != text else ()
+    return Migration(made, detected.dialect, tuple(notes), made != text, places)
 
 
 def _laid_out(text: str, file: str) -> tuple[Layout, str]:
@@ -84,10 +96,15 @@ def _strange(file: str) -> PlaybookError:
     return PlaybookError([problem("old-dialect", Mark(file, 1, 1), message, fix="avoid `? key` and mixed line breaks")])
 
 
-def _upgrade(layout: Layout, root: Map, detected: DetectedDialect, findings: Findings, *, exact: bool) -> None:
+def _upgrade(
+    layout: Layout, root: Map, detected: DetectedDialect, findings: Findings, *, exact: bool, public: bool
+) -> None:
     if detected.dialect == "canonical":
         for step in parts.steps(root):
             v10.repair(step, findings)
+        if public:
+            declare_credentials(root, findings)
+            write_version(root, findings)
         return
     known = inboxes(root, merges=detected.dialect == "v10")
     rewrite_templates(root, known, findings)
@@ -99,12 +116,21 @@ def _upgrade(layout: Layout, root: Map, detected: DetectedDialect, findings: Fin
     write_version(root, findings)
 
 
+def _once(notes: list[Note]) -> list[Note]:
+    """One note `arc-on-failure` for the whole document; it names the number of further arcs."""
+    arcs = [note for note in notes if note.code == "arc-on-failure"]
+    if len(arcs) < 2:
+        return notes
+    first = arcs[0]._replace(message=f"{arcs[0].message}; the same holds for {len(arcs) - 1} more")
+    return [first if note is arcs[0] else note for note in notes if note is arcs[0] or note.code != "arc-on-failure"]
+
+
 def _raise(findings: Findings) -> None:
     if findings.problems:
         raise PlaybookError(sorted(findings.problems, key=lambda each: (each.at.line, each.at.column)))
 
 
-def _verify(made: str, layout: Layout) -> None:
+def _verify(made: str, layout: Layout) -> tuple[Origin, ...]:
     """Check that the result is YAML, has the intended content and is canonical; otherwise raise."""
     document, problems = source.parse(made, layout.file)
     again = None if problems else read(document.text.replace("\r\n", "\n"), layout.file)
@@ -115,7 +141,7 @@ def _verify(made: str, layout: Layout) -> None:
     else:
         marker = next((marker for marker in detect(again).markers if marker.age in ("v2", "old", "repair")), None)
         if marker is None:
-            return
+            return origins(layout, again)
         why = f'"{marker.what}"'
     message = f"this document cannot be migrated automatically ({why})"
     raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), message, fix="rewrite it by hand")])

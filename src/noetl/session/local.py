@@ -216,12 +216,12 @@ class LocalSession(SessionVerbs):
         notes = StartNotes(loaded.problems, loaded.notes, checked.playbook.workload, _ignored(checked.playbook))
         execution_id = self.clock.new_id() if key is None else _derived_id(key)
         if key is not None and await self.store.store.status(execution_id) is not None:
-            await self._compare(execution_id, digest or digest_of(loaded.text), values)
+            await self._compare(execution_id, digest or digest_of(loaded.canonical), values)
             return await self._continue(Execution(self, execution_id, notes))
         runtime = self._running()
         if digest is None:
             origin = source.origin if isinstance(source, PlaybookFile) else None
-            digest = await runtime.playbooks.add(loaded.text, origin, checked)
+            digest = await runtime.playbooks.add(loaded.canonical, origin, checked)
         self._ours.add(execution_id)
         await runtime.start(digest, values, execution_id=execution_id)
         return Execution(self, execution_id, notes)
@@ -246,7 +246,7 @@ class LocalSession(SessionVerbs):
         if path is not None:
             failure = reason_of(PlaybookError(loaded.problems))
             try:
-                id = await record_refused(self.store, Refusal(path, workload, failure, digest_of(loaded.text)))
+                id = await record_refused(self.store, Refusal(path, workload, failure, digest_of(loaded.canonical)))
             except Unavailable as error:
                 reason = str(error)
         return StartRefused(loaded.problems, loaded.text, id, reason)

@@ -16,6 +16,7 @@ from noetl.playbook.source import TEXT_BYTES_MAX, Document, Scalar, parse
 from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
+    from noetl.playbook.migrate import Migration
     from noetl.ports import Catalog, PlaybookText
 
 Dialect: TypeAlias = Literal["canonical", "auto"]
@@ -49,10 +50,15 @@ class LoadedPlaybook(NamedTuple):
     """A playbook that was read and checked. Without `checked` it could not be upgraded."""
 
     name: str
-    text: str  # that the problems are about
+    text: str  # that the problems are about, as its author wrote it
     problems: tuple[Problem, ...]
     checked: Checked | None
     notes: tuple[MigrationNote, ...] = ()
+
+    @property
+    def canonical(self) -> str:
+        """The text that runs: it differs from `text` if it was migrated."""
+        return self.text if self.checked is None else self.checked.document.text
 
     @property
     def runnable(self) -> Checked | None:
@@ -125,7 +131,21 @@ def load(source: PlaybookFile, dialect: Dialect, kinds: Kinds) -> LoadedPlaybook
     if not migration.changed:
         return _checked(source.data, source.name, kinds)
     notes = tuple(MigrationNote(note.at, note.code, note.message) for note in migration.notes)
-    return _checked(migration.text, f"{source.name} (migrated)", kinds)._replace(notes=notes)
+    made = _checked(migration.text, source.name, kinds)
+    problems = tuple(in_source(problem, migration) for problem in made.problems)
+    return LoadedPlaybook(source.name, text, problems, made.checked, notes)
+
+
+def remaining_problems(migration: Migration, name: str, kinds: Kinds) -> list[Problem]:
+    """The errors that a migrated text still has, at their places in the author's text."""
+    found = check(migration.text, kinds, name)
+    return [in_source(problem, migration) for problem in found.errors]
+
+
+def in_source(problem: Problem, migration: Migration) -> Problem:
+    """A problem of a migrated text, at its place in the text that the author wrote."""
+    related = tuple(each._replace(at=migration.author_mark(each.at)) for each in problem.related)
+    return problem._replace(at=migration.author_mark(problem.at), related=related)
 
 
 def load_text(text: PlaybookText, kinds: Kinds) -> LoadedPlaybook:

@@ -91,7 +91,7 @@ def test_what_is_refused_is_shown_as_by_check_and_exits_with_2(file: Path, capsy
     assert migrated(write=True) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert err.splitlines()[0].startswith("old.yaml:6:3: error: reserved-word: ")
+    assert err.splitlines()[0].startswith("old.yaml:6:3: error: old-dialect: ")
     assert err.splitlines()[1:3] == ["    sink: x", "    ^"]
 
 
@@ -112,3 +112,15 @@ def test_text_that_is_not_utf_8_is_a_problem(file: Path) -> None:
     file.write_bytes(b"\xff")
     with pytest.raises(PlaybookError, match="yaml-encoding"):
         migrated()
+
+
+def test_a_result_that_fails_the_check_is_written_and_exits_with_1(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """D117: the problems stand where the author wrote their causes."""
+    file.write_text(HEAD + "workflow:\n- step: start\n  type: rhai\n  code: x\n")
+    assert migrated(out="new.yaml") == 1
+    assert "kind: rhai" in Path("new.yaml").read_text()
+    err = capsys.readouterr().err.splitlines()
+    assert err[0].startswith("old.yaml:6:3: error: unknown-kind: ")
+    assert err[-1] == "old.yaml: the result has 1 problem that needs a change by hand"

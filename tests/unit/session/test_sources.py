@@ -43,20 +43,20 @@ def test_an_upgraded_text_says_so_in_its_name_and_notes_point_into_the_original(
     Path("t.yaml").write_text(OLD)
     loaded = load(read_source("t.yaml"), "auto", kinds())
     assert loaded.checked is not None
-    assert (loaded.checked.document.file, loaded.checked.errors) == ("t.yaml (migrated)", ())
+    assert (loaded.checked.document.file, loaded.checked.errors) == ("t.yaml", ())
     assert [(note.at, note.code) for note in loaded.notes] == [(Mark("t.yaml", 5, 44), "arc-on-failure")]
 
 
 def test_what_can_not_be_upgraded_comes_back_with_its_text_and_problems() -> None:
     """D61."""
-    text = HEAD + "workflow:\n- {step: start, case: [], tool: {kind: noop}}\n"
+    text = HEAD + "workflow:\n- {step: start, tool: {kind: noop}, loop: {cursor: {}}}\n"
     Path("t.yaml").write_text(text)
     loaded = load(read_source("t.yaml"), "auto", kinds())
     assert loaded.checked is None
     assert (loaded.name, loaded.text, [(each.code, each.at.line) for each in loaded.problems]) == (
         "t.yaml",
         text,
-        [("reserved-word", 5)],
+        [("old-dialect", 5)],
     )
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from noetl.cli.execute import OK, WRONG, Reporter
+from noetl.cli.execute import FAILED, OK, WRONG, Reporter
 from noetl.cli.options import File, Out, app, finish
 from noetl.cli.output.screen import Screen, diff_lines
 from noetl.errors import PlaybookError
@@ -33,10 +33,10 @@ def migrate(
     ] = False,
     annotate: Annotated[bool, typer.Option("--annotate", help="Add the notes as comments.")] = False,
 ) -> None:
-    """Rewrite a playbook of an older dialect (v2, v10) in the canonical form.
+    """Rewrite a playbook of an older dialect, or of the public NoETL, in the canonical form.
 
     Comments and order are kept. Differences in meaning are noted on standard error.
-    Exits with 2 when something cannot be migrated.
+    The result is checked: exits with 1 when it still has errors, and with 2 when something cannot be migrated.
 
     \b
     Examples:
@@ -49,11 +49,12 @@ def migrate(
 
 
 def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
+    from noetl.cli.checker import installed_kinds
     from noetl.cli.output.documents import put, write_file
     from noetl.cli.output.problems import print_notes, print_problems
     from noetl.playbook.migrate import migrate as migrated
     from noetl.playbook.source import parse
-    from noetl.session.sources import STDIN, MigrationNote, read_source
+    from noetl.session.sources import STDIN, MigrationNote, read_source, remaining_problems
 
     if sum((options.output is not None, options.write, options.diff)) > 1:
         raise UsageError("--output, --write and --diff exclude each other")
@@ -77,7 +78,12 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
         put(migration.text.encode("utf-8"), options.output)
     elif migration.changed:
         write_file(file, migration.text.encode("utf-8"))
-    return OK
+    left = remaining_problems(migration, source.name, installed_kinds())
+    if left:
+        print_problems(left, text, reporter.errors)
+        count = "1 problem that needs" if len(left) == 1 else f"{len(left)} problems that need"
+        reporter.errors.line(f"{source.name}: the result has {count} a change by hand")
+    return FAILED if left else OK
 
 
 def _print_diff(old: str, new: str, name: str, screen: Screen) -> None:

@@ -8,7 +8,7 @@ from noetl.errors import Related
 from noetl.playbook.dialects import parts, template_tokens
 from noetl.playbook.dialects.arc_args import Inbox, bind_input, check_targets, send_all
 from noetl.playbook.dialects.detect import DetectedDialect
-from noetl.playbook.dialects.layout.tree import Layout, LayoutEntry, Leaf, Map, pair, quoted, rename
+from noetl.playbook.dialects.layout.tree import Layout, LayoutEntry, Leaf, Map, leaves, pair, quoted, rename
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.rules import name_tasks, rewrite_rule
@@ -109,30 +109,36 @@ _AGES = {"v2": "v2", "old": "v2 and v10", "late": "v10 and the canonical form", 
 
 
 def refuse_reserved(root: Map, findings: Findings) -> None:
+    known = {each.at.line for each in findings.problems}
     for entry in _reserved(root):
+        ends = [entry.start, *(leaf.start for leaf in leaves(entry.value))]
+        if known & set(range(findings.layout.mark(entry.start).line, findings.layout.mark(max(ends)).line + 1)):
+            continue  # a rule has said more about it
         word = entry.name if entry.name in ADVICE else "sink"
         message = f'"{word}" is no longer part of the language and has no automatic replacement'
         findings.refuse(entry.start, message, code="reserved-word", fix=ADVICE[word])
 
 
-def refuse_root_vars(root: Map, findings: Findings) -> None:
-    entry = root.entry("vars")
-    if entry is not None:
-        message = 'no dialect has "vars" at the root, and the migration cannot know whether its values change'
-        fix = "move constant values to `workload`, and write values that change to `ctx` with `set`"
-        findings.refuse(entry.start, message, fix=fix)
-
-
-def refuse_mixed(detected: DetectedDialect, findings: Findings) -> None:
+def note_mixed(detected: DetectedDialect, findings: Findings) -> None:
+    """Each construct is translated by its own dialect; one note says that the document mixes them (D117)."""
+    assert isinstance(findings.layout.root, Map)
+    for step in parts.steps(findings.layout.root):
+        args, binding = step.body.entry("args"), step.body.entry("input")
+        if args is not None and binding is not None:
+            there = findings.layout.mark(binding.start)
+            message = (
+                f'"args" has been renamed to "input", but the step also has "input" at {there.line}:{there.column}'
+            )
+            related = (Related(there, '"input" belongs to the canonical form'),)
+            findings.refuse(args.start, message, code="mixed-dialects", fix="keep one of them", related=related)
     if detected.mixed is None:
         return
     old, new = detected.mixed
     there = findings.layout.mark(new.at)
-    newer = f"belongs to {_AGES[new.age]}"
-    message = f'"{old.what}" belongs to {_AGES[old.age]}, but "{new.what}" at {there.line}:{there.column} {newer}'
-    related = (Related(there, f'"{new.what}" {newer}'),)
-    fix = "write the whole document in one dialect, and migrate it then"
-    findings.refuse(old.at, message, code="mixed-dialects", fix=fix, related=related)
+    message = (
+        f'"{old.what}" belongs to {_AGES[old.age]}, but "{new.what}" in line {there.line} belongs to {_AGES[new.age]}'
+    )
+    findings.note(old.at, "mixed-dialects", message)
 
 
 def _reserved(root: Map) -> Iterator[LayoutEntry]:

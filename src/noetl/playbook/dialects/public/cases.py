@@ -1,0 +1,278 @@
+"""`case` blocks: branches that route, retry, set values or call tools (§4)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.layout.scalars import TextEdit, replace
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, quoted, rename
+from noetl.playbook.dialects.parts import StepPart
+from noetl.playbook.dialects.public.book import Book, discard, move, new, scalar, text_of
+from noetl.playbook.dialects.public.guards import inner_of
+from noetl.playbook.dialects.public.retries import add_rule, retry_action
+from noetl.playbook.dialects.public.routes import Branch, targets, write_branches
+from noetl.playbook.dialects.template_tokens import parse
+
+_PAGES = "pages are read by a pipeline with `jump`; see the pagination example of the documentation"
+_REFUSED = {
+    "collect": _PAGES,
+    "call": _PAGES,
+    "pipe": "write the tasks as a list under `tool`, with rules under `spec.policy.rules`",
+    "catch": "write an arc with the guard `{{ event.name == 'step.failed' }}`",
+    "finally": "write a step that all arcs lead to",
+    "result": "write a last task `{kind: noop, input: …}` in the pipeline",
+}
+
+
+class _Actions(NamedTuple):
+    arcs: list[Map]
+    writes: list[LayoutEntry]
+    retries: list[LayoutEntry]
+    tools: list[LayoutEntry]
+
+
+def case_blocks(book: Book) -> None:
+    """The branches of `case` become arcs, rules and steps."""
+    for step in book.steps:
+        case = step.body.entry("case")
+        if case is not None:
+            _case(book, step, case)
+
+
+def _case(book: Book, step: StepPart, case: LayoutEntry) -> None:
+    items = [case.value] if isinstance(case.value, Map) else parts.maps(case.value)
+    if not items:
+        book.refuse(case.start, "`case` must be a list of branches", "write guards on `next.arcs`")
+        return
+    spec = step.body.map("spec")
+    mode = spec.entry("case_mode") if spec is not None else None
+    exclusive = mode is None or text_of(mode.value) != "inclusive"
+    _drop_modes(book, step)
+    branches: list[Branch] = []
+    count = len(book.findings.problems)
+    for body in items:
+        branch = _branch(book, step, body)
+        if branch is not None:
+            branches.append(branch)
+        otherwise = body.entry("else")
+        if otherwise is not None:
+            branches.append(Branch(None, targets(book, otherwise.value, otherwise.start), True))
+    if len(book.findings.problems) > count:
+        return
+    following = step.body.entry("next")
+    if following is not None:
+        rest = targets(
+            book,
+            following.value.get("arcs")
+            if isinstance(following.value, Map) and following.value.get("arcs")
+            else following.value,
+            following.start,
+        )
+        plain_arcs = [arc for arc in rest if arc.get("when") is None]
+        branches += [Branch(arc.entry("when"), [arc]) for arc in rest if arc.get("when") is not None]
+        if plain_arcs:
+            branches.append(Branch(None, plain_arcs, True))
+        step.body.entries.remove(case)
+        following.lead = [*case.lead, *following.lead]
+    else:
+        rename(case, "next")
+        following = case
+    if any(branch.arcs for branch in branches):
+        write_branches(book, following, branches, exclusive=exclusive)
+    else:
+        discard(step.body, following)
+    book.changed()
+
+
+def _drop_modes(book: Book, step: StepPart) -> None:
+    spec = step.body.map("spec")
+    for key in ("case_mode", "eval_mode"):
+        entry = spec.entry(key) if spec is not None else None
+        if spec is not None and entry is not None:
+            discard(spec, entry)
+            book.changed()
+    holder = step.body.entry("spec")
+    if spec is not None and not spec.entries and holder is not None:
+        discard(step.body, holder)
+
+
+def _branch(book: Book, step: StepPart, body: Map) -> Branch | None:
+    when = body.entry("when")
+    then = body.entry("then")
+    if when is None or then is None:
+        if body.get("step") is not None:
+            return Branch(when, [body])
+        if body.get("else") is None:
+            book.refuse(body.start, "this branch of `case` has no `when` or no `then`", "write a guard on `next.arcs`")
+        return None
+    if not isinstance(when.value, Leaf):
+        book.refuse(when.start, "the condition of this branch is not a template", 'write it as `"{{ … }}"`')
+        return None
+    _events(book, step, when)
+    actions = _actions(book, then.value)
+    if actions is None:
+        return None
+    for entry in actions.retries:
+        _retry(book, step, when, entry)
+    if actions.tools and not _tools(book, step, when, actions):
+        return None
+    if actions.writes:
+        _writes(book, step, when, actions)
+    return Branch(when, actions.arcs) if actions.arcs else None
+
+
+def _actions(book: Book, then: Node) -> _Actions | None:
+    made = _Actions([], [], [], [])
+    bodies = [then] if isinstance(then, Map | Leaf) else [each.value for each in then.entries]
+    refused = False
+    for body in bodies:
+        if isinstance(body, Leaf):
+            made.arcs.extend(targets(book, body, body.start))
+            continue
+        if not isinstance(body, Map):
+            continue
+        if body.get("step") is not None:
+            made.arcs.append(body)
+            continue
+        for entry in body.entries:
+            if entry.name == "next":
+                made.arcs.extend(targets(book, entry.value, entry.start))
+            elif entry.name in ("set", "vars", "set_ctx"):
+                made.writes.append(entry)
+            elif entry.name == "retry":
+                made.retries.append(entry)
+            elif entry.name in _REFUSED or not isinstance(entry.value, Map):
+                refused = True
+                fix = _REFUSED.get(entry.name, "write an arc, a rule or a step for it")
+                book.refuse(entry.start, f"`{entry.name}` in a branch of `case` has no replacement", fix)
+            else:
+                made.tools.append(entry)
+    return None if refused else made
+
+
+def _events(book: Book, step: StepPart, when: LayoutEntry) -> None:
+    """The event names of a guard."""
+    leaf = when.value
+    assert isinstance(leaf, Leaf)
+    parsed = parse(leaf.text)
+    looped = step.body.get("loop") is not None
+    edits: list[TextEdit] = []
+    for token in parsed.tokens if parsed is not None else []:
+        word = token.text[1:-1] if token.type == "string" else ""
+        if word == "step.enter":
+            message = "a step cannot be left before it has run"
+            book.refuse(when.start, message, "write an admission rule, or a step before it")
+        elif word in ("call.done", "step.exit", "call.error"):
+            made = "step.failed" if word == "call.error" else "loop.done" if looped else "step.done"
+            edits.append(TextEdit(token.start + 1, token.end - 1, made))
+            if word == "step.exit":
+                book.findings.note(
+                    when.start,
+                    "arc-on-failure",
+                    "`step.exit` was also true after a failure; the arc is taken after success",
+                )
+            if looped and word == "call.done":
+                book.note(
+                    when.start,
+                    "per-iteration",
+                    "`call.done` was true once for each iteration; the arc is taken after the loop",
+                )
+    if edits:
+        made_leaf = replace(leaf, edits)
+        leaf.raw, leaf.text, leaf.style = made_leaf.raw, made_leaf.text, made_leaf.style
+        book.changed()
+
+
+def _retry(book: Book, step: StepPart, when: LayoutEntry, entry: LayoutEntry) -> None:
+    """`then.retry` becomes a rule of the task."""
+    tasks = parts.tasks(step.body)
+    condition = inner_of(text_of(when.value))
+    if not tasks or condition is None or not isinstance(entry.value, Map):
+        book.refuse(entry.start, "this retry has no task", "write a rule with `do: retry` on the task")
+        return
+    if entry.value.get("params") is not None or entry.value.get("url") is not None or entry.value.get("next_call"):
+        book.refuse(entry.start, "this retry changes the request, which reads pages", _PAGES)
+        return
+    condition = _without_event(condition)
+    add_rule(book, tasks[-1].body, condition, retry_action(book, entry.value), entry.start)
+
+
+def _without_event(condition: str) -> str:
+    """A rule has no event: `event.name == 'step.failed'` is `output.status == 'error'`."""
+    condition = condition.replace("event.name == 'step.failed'", "output.status == 'error'")
+    condition = condition.replace('event.name == "step.failed"', "output.status == 'error'")
+    for word in ("step.done", "loop.done"):
+        for quote in ("'", '"'):
+            condition = condition.replace(f"event.name == {quote}{word}{quote}", "output.status == 'ok'")
+    return condition
+
+
+def _writes(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> None:
+    """`set` and `vars` of a branch are written by its arcs; without arcs, by a rule."""
+    entries = [each for entry in actions.writes if isinstance(entry.value, Map) for each in entry.value.entries]
+    for entry in entries:
+        if entry.key is not None and not entry.name.startswith(("ctx.", "iter.", "step.")):
+            rename(entry, f"ctx.{entry.name}")
+    if actions.arcs:
+        for index, arc in enumerate(actions.arcs):
+            copies = entries if index == 0 else []
+            if copies:
+                arc.entries.append(new("set", Map(entries=copies), when.start))
+        return
+    condition = inner_of(text_of(when.value))
+    tasks = parts.tasks(step.body)
+    if condition is None or not tasks:
+        book.refuse(
+            when.start, "this branch only sets values, but no task has a rule for it", "write `set` on the step"
+        )
+        return
+    add_rule(
+        book,
+        tasks[-1].body,
+        _without_event(condition),
+        Map(entries=[new("do", scalar("continue"), when.start), new("set", Map(entries=entries), when.start)]),
+        when.start,
+    )
+
+
+def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> bool:
+    """Tools of a branch become steps between this one and the targets of the branch."""
+    if step.body.get("loop") is not None:
+        message = "a tool in a branch of a looped step runs once for each iteration"
+        book.refuse(actions.tools[0].start, message, "add it as a further task to the pipeline of the step")
+        return False
+    workflow = book.root.get("workflow")
+    assert isinstance(workflow, List)
+    position = next(index for index, each in enumerate(workflow.entries) if each.value is step.body)
+    names = book.step_names
+    made: list[tuple[str, Map]] = []
+    for entry in actions.tools:
+        name = f"{step.name}_{entry.name}"
+        while name in names:
+            name += "_2"
+        names.add(name)
+        body = Map(entries=[new("step", scalar(name), entry.start)], start=entry.start)
+        assert isinstance(entry.value, Map)
+        tool = entry.value
+        if tool.get("tool") is not None:
+            for each in list(tool.entries):
+                move(each, tool, body)
+        else:
+            body.entries.append(new("tool", tool, entry.start))
+        made.append((name, body))
+        message = f'the tool "{entry.name}" of a branch is now the step "{name}"'
+        book.note(entry.start, "step-made", message)
+    for index, (_, body) in enumerate(made):
+        following = (
+            [Map(entries=[new("step", quoted(made[index + 1][0]), body.start)])]
+            if index + 1 < len(made)
+            else actions.arcs
+        )
+        if following:
+            body.entries.append(new("next", List(entries=[item(arc) for arc in following]), body.start))
+        holder = item(body)
+        holder.start = body.start
+        workflow.entries.insert(position + 1 + index, holder)
+    actions.arcs[:] = [Map(entries=[new("step", scalar(made[0][0]), when.start)], start=when.start)]
+    return True

@@ -1,0 +1,333 @@
+"""`auth` of tasks and the entries of `keychain` (§10). No secret is ever copied into text."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, name_leaf, plain, rename, table
+from noetl.playbook.dialects.parts import TaskPart
+from noetl.playbook.dialects.public.book import Book, discard, insert, is_template, new, put, scalar, text_of
+from noetl.playbook.dialects.template_tokens import parse
+
+_STORED = frozenset(
+    {
+        "credential",
+        "credentials",
+        "credential_ref",
+        "google_oauth",
+        "oauth_token",
+        "api_key",
+        "token",
+        "postgres",
+        "static",
+        "google_service_account",
+        "service_account",
+    }
+)
+_DROPPED = (
+    "scope",
+    "auto_renew",
+    "ttl",
+    "ttl_seconds",
+    "cache",
+    "refresh",
+    "type",
+    "renew_before",
+    "service",
+    "description",
+    "cache_type",
+    "expires_in",
+)
+_NAMES = ("credential", "key", "ref", "name", "source", "credential_ref")
+_KNOWN = frozenset(
+    {"env", "file", "stored", "secret_manager", "postgres_credential", "bearer", "basic", "oauth2_client"}
+)
+_VALID = re.compile(r"[A-Za-z_][\w-]*\Z")
+_NEEDS = {"postgres": ("postgres", "pg"), "http": ("bearer", "basic", "api_key", "header", "oauth2", "token")}
+
+
+def auth_forms(book: Book) -> None:
+    """`auth` is the name of a credential. Templates and mappings become that name."""
+    for _, task in book.tasks():
+        for key in ("credential", "credentials"):
+            entry = task.body.entry(key)
+            if entry is not None and task.body.get("auth") is None:
+                rename(entry, "auth")
+                book.changed()
+            elif entry is not None and task.kind != "python":
+                discard(task.body, entry)
+                book.note(entry.start, "dropped", f"`{key}` stands beside `auth`; it was removed")
+        for holder in (task.body, task.body.map("input") if task.kind in ("http", "postgres", "duckdb") else None):
+            entry = holder.entry("auth") if holder is not None else None
+            if holder is not None and entry is not None:
+                _auth(book, task, holder, entry)
+
+
+def _auth(book: Book, task: TaskPart, holder: Map, entry: LayoutEntry) -> None:
+    if isinstance(entry.value, Leaf):
+        _named(book, entry)
+        return
+    if task.kind == "python":
+        if isinstance(entry.value, Map) and entry.value.entries:
+            message = "`auth` of a python task with entries passed secrets as variables"
+            book.refuse(entry.start, message, 'write `env: {NAME: "{{ keychain.<name>.<field> }}"}`')
+        return
+    if task.kind == "duckdb":
+        message = "no credential reaches duckdb"
+        book.refuse(entry.start, message, "read with `postgres`, and hand the rows over as `tables`")
+        return
+    found = _credential(book, task, entry)
+    if found is None:
+        return
+    name, header = found
+    if header is not None:
+        discard(holder, entry)
+        headers = task.body.map("headers")
+        if headers is None:
+            headers = Map()
+            task.body.entries.append(new("headers", headers, entry.start))
+        headers.entries.append(
+            new(
+                header,
+                Leaf(raw=f'"{{{{ keychain.{name} }}}}"', text=f"{{{{ keychain.{name} }}}}", style='"'),
+                entry.start,
+            )
+        )
+        _declare(book, name, entry.start)
+        return
+    _name_it(book, entry, name)
+    book.changed()
+
+
+def _named(book: Book, entry: LayoutEntry) -> None:
+    """A name, or a template that reads a workload key with the name."""
+    assert isinstance(entry.value, Leaf)
+    text = entry.value.text
+    if entry.value.null:
+        return
+    if not is_template(text):
+        if not _VALID.match(text):
+            _name_it(book, entry, text)
+        return
+    name = _default_of(book, text)
+    if name is None:
+        return  # the check says that a name cannot be a template
+    book.note(entry.start, "auth-fixed", f'the credential is always "{name}"; a caller can no longer choose it')
+    _name_it(book, entry, name)
+
+
+def _name_it(book: Book, entry: LayoutEntry, name: str) -> None:
+    """Write the name of a credential. A key that is not a name gets an entry with a name."""
+    short = name if _VALID.match(name) else _name_of(name)
+    if short != name:
+        _declare(book, short, entry.start, key=name)
+    put(entry, name_leaf(short))
+    assert isinstance(entry.value, Leaf)
+    entry.value.start = entry.start
+
+
+def _name_of(key: str) -> str:
+    """A name for a key such as `projects/1/secrets/token/versions/1`."""
+    words = [word for word in re.split(r"[^A-Za-z0-9_-]+", key) if word and not word.isdigit()]
+    words = [word for word in words if word not in ("projects", "secrets", "versions", "latest")]
+    made = "_".join(words[-2:]) or "credential"
+    return made if made[0].isalpha() else f"c_{made}"
+
+
+def _default_of(book: Book, text: str) -> str | None:
+    """The default in `workload` that a template reads, or its own default."""
+    parsed = parse(text)
+    if parsed is None or not parsed.typed or not parsed.readings:
+        return None
+    node = book.root.get("workload")
+    path = parsed.readings[0].path
+    while path and path[0] in ("workload", "ctx", "vars", "payload"):
+        path = path[1:]
+    for part in path:
+        node = node.get(part) if isinstance(node, Map) else None
+    found = text_of(node)
+    if found and not is_template(found):
+        return found
+    if found and found != text:
+        return _default_of(book, found)
+    strings = [token.text[1:-1] for token in parsed.tokens if token.type == "string"]
+    return strings[0] if len(strings) == 1 and strings[0] else None
+
+
+def _credential(book: Book, task: TaskPart, entry: LayoutEntry) -> tuple[str, str | None] | None:
+    """The name in a mapping or list, and the header that takes it; None: refused."""
+    value = entry.value
+    if isinstance(value, List):
+        names = [text for each in value.entries if (text := text_of(each.value))]
+        if len(names) == 1:
+            return names[0], None
+        book.refuse(entry.start, "`auth` names several credentials", "keep the one that the tool needs")
+        return None
+    assert isinstance(value, Map)
+    variable = value.text("env")
+    if variable is not None and task.kind == "http" and value.text("type") in ("bearer", None):
+        name = variable.lower()
+        source = Map(entries=[new("env", scalar(variable), entry.start)], style="flow")
+        _declare(book, name, entry.start, made=table(name=scalar(name), kind=plain("bearer"), token=source))
+        return name, None
+    direct = _direct(book, task, value)
+    if direct is not None:
+        return direct
+    inner = [each for each in value.entries if isinstance(each.value, Map)]
+    fitting = inner if len(inner) == 1 else [each for each in inner if _fits(task, each.value)]
+    if len(fitting) == 1 and isinstance(fitting[0].value, Map):
+        found = _direct(book, task, fitting[0].value)
+        return found if found is not None else (fitting[0].name, None)
+    leaves = [(each.name, text) for each in value.entries if (text := text_of(each.value))]
+    if not inner and len(leaves) == 1 and not is_template(leaves[0][1]):
+        return leaves[0][1], None
+    message = "`auth` does not say which credential the tool needs"
+    book.refuse(entry.start, message, "write the name of one keychain entry: `auth: <name>`")
+    return None
+
+
+def _fits(task: TaskPart, entry: object) -> bool:
+    kind = entry.text("type") if isinstance(entry, Map) else None
+    return any(word in (kind or "") for word in _NEEDS.get(task.kind or "", ()))
+
+
+def _direct(book: Book, task: TaskPart, value: Map) -> tuple[str, str | None] | None:
+    """`{type: postgres, credential: x}` and its variants."""
+    for key in _NAMES:
+        text = value.text(key)
+        if text is None:
+            continue
+        if is_template(text):
+            read = _default_of(book, text)
+            if read is None:
+                continue
+            entry = value.entry(key)
+            assert entry is not None
+            book.note(entry.start, "auth-fixed", f'the credential is always "{read}"; a caller can no longer choose it')
+            text = read
+        header = value.text("header")
+        if task.kind == "http" and value.text("type") in ("api_key", "header") and header:
+            return text, header
+        if key == "source" and text.startswith("gcp"):
+            entry = value.entry(key)
+            assert entry is not None
+            book.note(entry.start, "keychain-stored", "the token of gcloud is not fetched; store it as a credential")
+            return text.replace("-", "_"), None
+        return text, None
+    return None
+
+
+def keychain_entries(book: Book) -> None:
+    """Entries of the keychain: old kinds become `stored`, `secret_manager` or `oauth2_client`."""
+    keychain = book.root.entry("keychain")
+    for body in parts.maps(keychain.value if keychain is not None else None):
+        kind = body.entry("kind")
+        typed = body.entry("type")
+        if kind is None and typed is not None:
+            rename(typed, "kind")
+            kind = typed
+            book.changed()
+        word = text_of(kind.value) if kind is not None else None
+        if kind is None:
+            body.entries.append(new("kind", plain("stored"), body.start))
+            book.note(body.start, "keychain-stored", "an entry without kind takes the stored secret of its name")
+            word = "stored"
+        else:
+            _entry(book, body, kind, word or "")
+        for key in _DROPPED:
+            entry = body.entry(key)
+            if (
+                entry is not None
+                and word not in ("oauth2_client",)
+                and not (key == "scope" and body.text("kind") == "oauth2_client")
+            ):
+                discard(body, entry)
+                book.note(entry.start, "dropped", f"`{key}` of a keychain entry has no effect (D57); it was removed")
+
+
+def _entry(book: Book, body: Map, kind: LayoutEntry, word: str) -> None:
+    name = body.text("name") or ""
+    if word in ("secrets", "secret_manager") and body.get("map") is not None:
+        _mapped(book, body, kind)
+    elif word in _STORED:
+        key = next((text for each in ("credential", "ref", "key") if (text := body.text(each))), None)
+        for each in list(body.entries):
+            if each.name not in ("name", "kind", "desc"):
+                discard(body, each)
+        put(kind, plain("stored"))
+        if key and key != name and not is_template(key):
+            body.entries.append(new("key", scalar(key), kind.start))
+        message = f'"{name}" takes the stored secret: `noetl secrets set {key or name}`'
+        book.note(kind.start, "keychain-stored", message)
+    elif word == "bearer" and book.public and text_of(body.get("token")):
+        token = body.entry("token")
+        assert token is not None
+        discard(body, token)
+        put(kind, plain("stored"))
+        message = f'the token is not copied; "{name}" takes the stored secret: `noetl secrets set {name}`'
+        book.note(kind.start, "keychain-stored", message)
+    elif word == "oauth2":
+        message = 'the public kind "oauth2" sends a request with values of other entries'
+        fix = (
+            "use `kind: oauth2_client` with token_url, client_id and client_secret, or store the token: `kind: stored`"
+        )
+        book.refuse(kind.start, message, fix)
+    elif word == "google_id_token":
+        book.refuse(
+            kind.start,
+            'there is no keychain kind "google_id_token"',
+            "make the token outside, and store it: `kind: stored`",
+        )
+    elif word not in _KNOWN:
+        message = f'there is no keychain kind "{word}"'
+        book.refuse(kind.start, message, "use `kind: stored`, and set the secret with `noetl secrets set`")
+
+
+def _mapped(book: Book, body: Map, kind: LayoutEntry) -> None:
+    """`secret_manager` with a map of fields: one entry for each field."""
+    name = body.text("name") or "secret"
+    fields = body.map("map")
+    keychain = book.root.entry("keychain")
+    assert keychain is not None
+    if fields is None or not isinstance(keychain.value, List):
+        return
+    provider = body.text("provider") or "gcp"
+    made = []
+    for each in fields.entries:
+        key = text_of(each.value) or each.name
+        if is_template(key):
+            key = _default_of(book, key) or key
+        if is_template(key):
+            book.refuse(each.start, "the path of a secret cannot be a template", "write the path of the secret")
+            continue
+        entry = item(
+            table(
+                name=scalar(f"{name}_{each.name}"),
+                kind=plain("secret_manager"),
+                provider=scalar(provider),
+                key=scalar(key),
+            )
+        )
+        entry.start = each.start
+        made.append(entry)
+    position = next(index for index, each in enumerate(keychain.value.entries) if each.value is body)
+    keychain.value.entries[position : position + 1] = made
+    book.note(kind.start, "keychain-stored", f'"{name}" has one entry for each field: `keychain.{name}_<field>`')
+
+
+def _declare(book: Book, name: str, start: int, *, key: str | None = None, made: Map | None = None) -> None:
+    """Declare a credential that a template reads."""
+    keychain = book.root.entry("keychain")
+    if keychain is not None and any(each.text("name") == name for each in parts.maps(keychain.value)):
+        return
+    body = made if made is not None else table(name=scalar(name), kind=plain("stored"))
+    if key is not None:
+        body.entries.append(new("key", scalar(key), start))
+    holder = item(body)
+    holder.start = start
+    if keychain is None:
+        insert(book.root, new("keychain", List(entries=[holder]), start), after=("metadata",))
+    elif isinstance(keychain.value, List):
+        keychain.value.entries.append(holder)
+    book.note(start, "keychain-stored", f'the credential "{name}" has been declared with kind `stored`')

@@ -1,0 +1,362 @@
+"""Names in templates: the one namespace of the public engine, read with our scopes (§2, §3).
+
+The resolver says what a path means at its place; `results` stores what other steps read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from noetl.playbook import language
+from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.arc_args import identifier
+from noetl.playbook.dialects.layout.scalars import Finder, TextEdit, replace
+from noetl.playbook.dialects.layout.tree import Leaf, List, Map, Node, leaves
+from noetl.playbook.dialects.parts import StepPart, TaskPart
+from noetl.playbook.dialects.public import shapes
+from noetl.playbook.dialects.public.book import Book, is_template
+from noetl.playbook.dialects.public.results import Source, assume, keys_of, result_kind, store
+from noetl.playbook.dialects.public.shapes import SQL
+from noetl.playbook.dialects.public.writes import written_names
+from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathRead, attribute, parse
+from noetl.playbook.dialects.templates import compared_strings
+
+_RESERVED = frozenset({*language.SCOPES, "outcome", "args", "token", "result_ref", "vars"})
+_OWN = ("result", "response", "this")  # the step's own result, where it has ended
+_ENGINE = frozenset(
+    {"event", "error", "loop", "loop_results", "context", "results", "payload", "env", "job", "_all_collected_items"}
+)
+_OUTPUT = frozenset(
+    {"status", "data", "ref", "error", "meta", "http", "pg", "py", "duckdb", "shell", "sqlite", "result", "result_ref"}
+)
+
+
+class Place(NamedTuple):
+    """What the names of a template mean at its place."""
+
+    step: StepPart
+    kind: str = ""  # of the result that `output` is; "": there is none here
+    keys: set[str] | None = None  # that the code of that result returns
+    before: str = ""  # the kind of the result that `_prev` is
+    labels: tuple[TaskPart, ...] = ()
+    loop: bool = True  # the iterator is in scope
+    bound: bool = True  # the arguments of the step are in scope
+
+
+class Resolver:
+    """Resolves the paths of all templates of a document."""
+
+    def __init__(self, book: Book) -> None:
+        self.book = book
+        self.workload = set(parts.workload_keys(book.root))
+        self.written = written_names(book)
+        self.sources = {step.name: self.source(step) for step in book.steps if step.name}
+        self.payload = _payloads(book)
+        self.assumed: dict[str, int] = {}
+
+    def source(self, step: StepPart) -> Source:
+        name = identifier(step.name)
+        if name in self.written or name in self.workload:
+            name = f"{name}_output"
+        kind, keys = result_kind(self.book, step)
+        return Source(step, name, kind, keys)
+
+    def resolve(self, reading: PathRead, place: Place, template: ParsedTemplate) -> tuple[str, int] | None:
+        """The new text of a path and how many of its parts it replaces; None: it stays."""
+        root, path = reading.root, reading.path[1:]
+        label = next((task for task in place.labels if task.name == root), None)
+        if label is not None:
+            return self.label(label, path)
+        if root in place.step.iterators and place.loop and root not in _RESERVED:
+            return f"iter.{root}", 0
+        if root == "iter":
+            return self.iteration(place, path)
+        if root in ("ctx", "workload", "vars") and path:
+            return self.scoped(reading, root, path[0])
+        if root in ("output", "outcome") and place.kind and self.book.public:
+            return self.output(place, path) if root == "output" else self.outcome(place, path)
+        if root == "_prev" and place.before and self.book.public:
+            return self.previous(place.before, path)
+        if root in _RESERVED:
+            return None
+        if root == "job" and path and path[0] in ("uuid", "id", "execution_id"):
+            return "execution_id", 1
+        if place.bound and root in self.payload.get((place.step.name, place.step.block), ()):
+            scope = "input" if place.step.block or place.step.body.get("input") is not None else "args"
+            return f"{scope}.{root}", 0
+        if root == "payload" and path and root not in self.workload:
+            return "workload", 0
+        if root == "results" and path and path[0] in self.sources:
+            found = self.result(self.sources[path[0]], place, path[1:])
+            return (found[0], found[1] + 1) if found is not None else None
+        if root == "error" and place.kind and root not in self.workload and root not in self.written:
+            return "output.error", 0
+        if root in self.sources:
+            return self.result(self.sources[root], place, path)
+        if root in _OWN and place.kind and root not in self.workload and root not in self.written:
+            return self.own(place, path)
+        return self.bare(reading, root, place, template)
+
+    def label(self, task: TaskPart, path: tuple[str, ...]) -> tuple[str, int] | None:
+        kind = task.kind or ""
+        if not self.book.public or not path:
+            return None
+        if path[0] in _OUTPUT and not (kind in SQL and path[:2] == ("data", "rows")):
+            return None
+        text, count, _ = shapes.read(kind, task.name or "", path, keys_of(task.body))
+        return text, count
+
+    def iteration(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
+        if path[:1] in (("_index",), ("_idx",)):
+            return "iter.index", 1
+        if path[:1] == ("_first",):
+            return "(iter.index == 0)", 1
+        if place.step.body.get("loop") is None and not place.step.block and path:
+            return "step", 0
+        return None
+
+    def scoped(self, reading: PathRead, root: str, name: str) -> tuple[str, int] | None:
+        """`ctx.n`, `workload.n` and `vars.n` are the same mapping in the public engine."""
+        written = self.written.get(name, set())
+        if root == "workload" and (name in self.workload or not (written or name in self.sources)):
+            return None
+        if root == "ctx" and ("ctx" in written or not self.book.public):
+            return None
+        if root == "vars" and not self.book.public and name not in self.workload:
+            return None
+        if "ctx" in written:
+            return f"ctx.{name}", 1
+        if name in self.workload:
+            return f"workload.{name}", 1
+        if name in self.sources and root != "vars":
+            found = self.result(self.sources[name], None, reading.path[2:])
+            return (found[0], found[1] + 1) if found is not None else None
+        return None
+
+    def output(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
+        """`output` of the public engine has an envelope for http and SQL below `data`."""
+        if not path:
+            return None
+        if path[0] in ("response", "body"):
+            return "output.data", 1
+        if path[0] not in _OUTPUT:
+            return "output.data", 0
+        if place.kind == "http" and path[0] == "error" and path[1:2] and path[1] in ("status", "status_code", "code"):
+            return "output.http.status", 2
+        if path[0] != "data" or len(path) < 2:
+            return None
+        if place.kind == "http" and path[1] in ("data", "status_code", "headers", "body"):
+            return shapes.fields("http", "output")[path[1]], 2
+        if place.kind in SQL and (path[1] in ("rows", "row_count") or path[1].startswith("command_")):
+            found = shapes.read(place.kind, "output", path[1:], None)
+            return found.text, found.parts + 1
+        return None
+
+    def outcome(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
+        """`outcome` is translated later, except where only the public engine has the part."""
+        if (
+            place.kind == "http"
+            and path[:1] == ("error",)
+            and path[1:2]
+            and path[1] in ("status", "status_code", "code")
+        ):
+            return "output.http.status", 2
+        return None
+
+    def previous(self, kind: str, path: tuple[str, ...]) -> tuple[str, int] | None:
+        if kind == "http" and path[:1] in (("data",), ("body",)):
+            return "_prev", 1
+        if kind in SQL and path[:1] == ("rows",):
+            return "(_prev | default([], true))", 1
+        if kind in SQL and path[:1] == ("row_count",):
+            return "(_prev | default([], true) | length)", 1
+        return None
+
+    def own(self, place: Place, path: tuple[str, ...]) -> tuple[str, int]:
+        if place.kind not in ("http", *SQL) and path[:1] in (("ok",), ("success",)):
+            return "(output.status == 'ok')", 1
+        if path[:1] == ("ok",):
+            return "(output.status == 'ok')", 1
+        text, count, _ = shapes.read(place.kind, "output", path, place.keys)
+        return text, count
+
+    def result(self, source: Source, place: Place | None, path: tuple[str, ...]) -> tuple[str, int] | None:
+        if place is not None and place.kind and place.step.name == source.step.name:
+            if path[:1] == ("data",) and source.keys is None and not shapes.fields(source.kind, ""):
+                return "(output.data.data | default(output.data))", 1
+            text, count, _ = shapes.read(source.kind, "output", path, source.keys)
+            return text, count
+        offset = 1 if path[:1] == ("results",) and source.kind != "loop" else 0
+        label = path[offset] if len(path) > offset else ""
+        inner = next((task for task in parts.tasks(source.step.body) if task.name == label), None)
+        if inner is not None and isinstance(source.step.body.get("tool"), List) and source.kind != "loop":
+            source.tasks.setdefault(label, f"{source.name}_{identifier(label)}")
+            rest = path[offset + 1 :]
+            read = shapes.stored(inner.kind or "", rest, keys_of(inner.body))
+            return f"ctx.{source.tasks[label]}" + "".join(map(attribute, read[0])), offset + 1 + read[1]
+        source.read = True
+        lead, count, asked = shapes.stored(source.kind, path, source.keys)
+        if asked == "":
+            source.whole = True
+        elif asked is not None:
+            source.asked.add(asked)
+        base = f"ctx.{source.name}"
+        if path[:1] == ("data",) and source.keys is None and not shapes.fields(source.kind, ""):
+            return f"({base}.data | default({base}))", 1
+        return base + "".join(map(attribute, lead)), count
+
+    def bare(self, reading: PathRead, root: str, place: Place, template: ParsedTemplate) -> tuple[str, int] | None:
+        written = self.written.get(root, set())
+        if "iter" in written and place.step.body.get("loop") is not None:
+            return f"iter.{root}", 0
+        if "ctx" in written:
+            if root in self.workload and not _defaulted(template, reading):
+                note = f"`{root}` is in `workload` and written later; the written value is read once there is one"
+                self.book.note(place.step.body.start, "shadowed-workload", note)
+                rest = "".join(attribute(part) for part in reading.path[1:])
+                return f"(ctx.{root}{rest} | default(workload.{root}{rest}))", len(reading.parts)
+            return f"ctx.{root}", 0
+        if root in self.workload:
+            return f"workload.{root}", 0
+        if "step" in written:
+            return f"step.{root}", 0
+        if root == "loop_index":
+            return "iter.index", 0
+        if root in _ENGINE or root.startswith("_"):
+            return None
+        self.assumed.setdefault(root, reading.start)
+        return f"workload.{root}", 0
+
+
+def _defaulted(template: ParsedTemplate, reading: PathRead) -> bool:
+    behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
+    return behind in (["|", "default"], ["|", "d"])
+
+
+def _payloads(book: Book) -> dict[tuple[str, bool], set[str]]:
+    """The keys that each step receives: its own `args`, and those of the arcs that lead to it."""
+    made: dict[tuple[str, bool], set[str]] = {}
+    for step in book.steps:
+        own = step.body.map("args") or step.body.map("input")
+        if own is not None:
+            made.setdefault((step.name, False), set()).update(each.name for each in own.entries)
+        for arc in parts.arcs(step.body):
+            args = arc.map("args")
+            if args is not None:
+                made.setdefault((arc.text("step") or "", False), set()).update(each.name for each in args.entries)
+    for _, task in book.tasks():
+        given = task.body.map("input") if task.kind == "workbook" else None
+        if given is not None:
+            made.setdefault((task.body.text("block") or "", True), set()).update(each.name for each in given.entries)
+    return made
+
+
+def read_names(book: Book) -> None:
+    """Give every name in a template its scope, and store the results that other steps read."""
+    resolver = Resolver(book)
+    if not book.public and not _reads_public(resolver):
+        return
+    book.public = True
+    for place, node in places(book):
+        skip = parts.code_of(node) if isinstance(node, Map) else None
+        for leaf in leaves(node):
+            if leaf is not skip and leaf.style != "*" and is_template(leaf.text):
+                _rewrite(resolver, leaf, place)
+    for source in resolver.sources.values():
+        store(book, source)
+    assume(book, list(resolver.assumed))
+
+
+def _reads_public(resolver: Resolver) -> bool:
+    """Does a template read a step, or a name without its scope?"""
+    for place, node in places(resolver.book):
+        skip = parts.code_of(node) if isinstance(node, Map) else None
+        for leaf in leaves(node):
+            parsed = parse(leaf.text) if leaf is not skip and is_template(leaf.text) else None
+            labels = {task.name for task in place.labels}
+            if parsed is None:
+                continue
+            for reading in parsed.readings:
+                if reading.root in parsed.bound or reading.root in _RESERVED or reading.root in labels:
+                    continue
+                known = (
+                    resolver.sources.keys() | resolver.workload | resolver.written.keys() | set(place.step.iterators)
+                )
+                if reading.root in known or reading.root == "job":
+                    return True
+            for reading in parsed.readings if place.kind == "http" else []:
+                if reading.path[:2] in (("output", "error"), ("outcome", "error")) and reading.path[2:3] in (
+                    ("status",),
+                    ("status_code",),
+                ):
+                    return True
+    return False
+
+
+def places(book: Book) -> Iterator[tuple[Place, Node]]:
+    """Every part of a step or block that has templates, with the meaning of names there."""
+    for step in book.owners:
+        tasks = parts.tasks(step.body)
+        labels = tuple(task for task in tasks if task.name and isinstance(step.body.get("tool"), List))
+        kind, keys = result_kind(book, step)
+        after = Place(step, kind or "python", keys)
+        for entry in step.body.entries:
+            if entry.name in ("step", "tool", "desc"):
+                continue
+            if entry.name in ("loop", "args", "input", "when", "spec"):
+                yield Place(step, loop=False, bound=entry.name not in ("args", "input")), entry.value
+            else:
+                yield after, entry.value
+        before = ""
+        for index, task in enumerate(tasks):
+            earlier = labels[:index] if labels else ()
+            ahead = Place(step, before=before, labels=earlier)
+            behind = Place(step, task.kind or "python", keys_of(task.body), before, labels)
+            for entry in task.body.entries:
+                if entry.name in ("spec", "set", "eval", *parts.SETS):
+                    yield behind, entry.value
+                elif not (entry.name == "code" and task.kind == "python") and entry.name != "kind":
+                    yield ahead, entry.value
+            before = task.kind or "python"
+
+
+def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
+    parsed = parse(leaf.text)
+    if parsed is None:
+        resolver.book.note(leaf.start, "unread-template", "the template cannot be parsed, and has not been changed")
+        return
+    edits: list[TextEdit] = []
+    for reading in parsed.readings:
+        if reading.root in parsed.bound:
+            continue
+        if reading.root == "env" and reading.parts and "env" not in resolver.workload and "env" not in resolver.sources:
+            name = reading.parts[0].name
+            fix = f"declare {name} in `workload`, or as a keychain entry of kind `env`"
+            resolver.book.refuse(
+                Finder(leaf).offset(reading.start), f"`env.{name}` reads the environment of the worker", fix
+            )
+            continue
+        found = resolver.resolve(reading, place, parsed)
+        if found is not None and found[0] is not None:
+            text, count = found
+            end = reading.parts[count - 1].end if count else reading.start + len(reading.root)
+            edits.append(TextEdit(reading.start, end, text))
+    edits += _statuses(parsed, place)
+    if edits:
+        made = replace(leaf, edits)
+        leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
+        resolver.book.changed()
+
+
+def _statuses(parsed: ParsedTemplate, place: Place) -> list[TextEdit]:
+    """`output.status == 'success'` is `'ok'` in our engine."""
+    made: list[TextEdit] = []
+    labels = {task.name for task in place.labels}
+    for reading in parsed.readings:
+        if reading.path[1:] == ("status",) and (reading.root == "output" or reading.root in labels):
+            for token in compared_strings(parsed.tokens, reading):
+                word = {"success": "ok", "completed": "ok", "failed": "error"}.get(token.text[1:-1])
+                if word is not None:
+                    made.append(TextEdit(token.start + 1, token.end - 1, word))
+    return made

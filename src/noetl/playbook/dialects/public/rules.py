@@ -1,0 +1,87 @@
+"""The rules of the front end in their order. Each does one thing and can rely on those before it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from noetl.playbook.dialects.layout.tree import Layout, Map
+from noetl.playbook.dialects.notes import Findings
+from noetl.playbook.dialects.public import (
+    cases,
+    code,
+    credentials,
+    fields,
+    guards,
+    head,
+    loops,
+    names,
+    retries,
+    routes,
+    saves,
+    shell,
+    sql,
+    steps,
+    writes,
+)
+from noetl.playbook.dialects.public.book import Book
+
+RULES: tuple[Callable[[Book], None], ...] = (
+    head.root_metadata,
+    head.metadata_path,
+    head.metadata_keys,
+    head.executor_keys,
+    head.root_vars,
+    head.root_leftovers,
+    steps.step_names,
+    steps.workbook_list,
+    loops.iterator_steps,
+    steps.dead_keys,
+    steps.flat_tools,
+    steps.assertions,
+    steps.empty_mappings,
+    loops.loop_keys,
+    cases.case_blocks,
+    routes.arc_forms,
+    fields.under_spec,
+    steps.task_arguments,
+    fields.timeouts,
+    fields.waits,
+    fields.unread_fields,
+    shell.commands,
+    shell.go_templates,
+    fields.http_fields,
+    fields.child_playbooks,
+    fields.workbook_calls,
+    code.scripts,
+    code.libs,
+    sql.sql_fields,
+    steps.block_arguments,
+    steps.hand_on,
+    sql.arguments,
+    retries.retry_blocks,
+    saves.save_blocks,
+    credentials.keychain_entries,
+    credentials.auth_forms,
+    code.templates_in_code,
+    writes.step_vars,
+    writes.iterations,
+    writes.shared_vars,
+    writes.bare_sets,
+    head.entry_step,
+    guards.text_guards,
+    code.provided_names,
+    code.returns,
+    names.read_names,
+    writes.join_sets,
+    sql.sql_templates,
+    sql.one_transaction,
+)
+
+
+def normalise(layout: Layout, findings: Findings, *, exact: bool) -> bool:
+    """Apply all rules. Returns whether the document used an idiom of the public engine."""
+    assert isinstance(layout.root, Map)
+    book = Book(layout.root, findings, exact)
+    for rule in RULES:
+        rule(book)
+    return book.public

@@ -1,0 +1,355 @@
+"""Steps and blocks of the legacy generations: names, tools written on the step, workbooks as lists (§5, §7, §9)."""
+
+from __future__ import annotations
+
+from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, leaves, plain, quoted, rename, table
+from noetl.playbook.dialects.parts import StepPart
+from noetl.playbook.dialects.public.book import (
+    Book,
+    child,
+    discard,
+    insert,
+    is_empty,
+    is_template,
+    move,
+    new,
+    put,
+    scalar,
+    text_of,
+)
+from noetl.playbook.dialects.public.code import free_names, main_parameters
+from noetl.playbook.dialects.template_tokens import free_reads
+
+# Keys that stay on the step. Everything else beside `type` or `tool: kind` is a field of the tool.
+_STEP = frozenset(
+    {
+        "step", "name", "desc", "description", "next", "loop", "set", "vars", "case", "spec", "when", "tool", "type",
+        "compensate", "call", "end_loop", "collection", "element", "iterator", "in", "concurrency", "where", "limit",
+        "chunk", "order_by", "enumerate", *parts.SETS,
+    }
+)  # fmt: skip
+_ITERATOR = ("collection", "element", "mode", "concurrency", "where", "limit", "chunk", "order_by", "enumerate")
+_NO_TOOL = frozenset({"start", "end", "log", "plugin_type"})
+_KINDS = {"playbooks": "playbook", "sql": "postgres", "requests": "http"}
+_MOVED = frozenset({"args", "with", "input", "data", "payload"})
+
+
+def step_names(book: Book) -> None:
+    """`name: x` names a step of the legacy generation; a step needs a name."""
+    for step in book.steps:
+        body = step.body
+        named = body.entry("name")
+        if body.get("step") is None:
+            if named is not None:
+                rename(named, "step")
+                book.changed()
+            else:
+                book.refuse(body.start, "this step has no name, so no arc can lead to it", "write `step: <name>` first")
+        elif (
+            named is not None
+            and text_of(named.value) == step.name
+            and "workbook"
+            not in (
+                body.text("type"),
+                body.text("tool"),
+            )
+        ):
+            discard(body, named)
+            book.note(named.start, "dropped", "`name` repeats the name of the step; it was removed")
+        described = body.entry("description")
+        if described is not None:
+            if body.get("desc") is None:
+                rename(described, "desc")
+                book.changed()
+            else:
+                discard(body, described)
+                book.note(described.start, "dropped", "a step has one `desc`; `description` was removed")
+
+
+def workbook_list(book: Book) -> None:
+    """A workbook as a list of named entries becomes a mapping by name."""
+    entry = book.root.entry("workbook")
+    if entry is None:
+        return
+    if is_empty(entry.value):
+        if not parts.is_null(entry.value):
+            discard(book.root, entry)
+            book.note(entry.start, "dropped", "an empty workbook has no effect; it was removed")
+        return
+    if not isinstance(entry.value, List):
+        return
+    made = Map()
+    for each in entry.value.entries:
+        body = each.value
+        named = None if not isinstance(body, Map) else body.entry("name") or body.entry("task")
+        name = text_of(named.value) if named is not None else None
+        if not isinstance(body, Map) or named is None or not name:
+            book.refuse(each.start, "this entry of the workbook has no name", "write `name: <name>` in it")
+            continue
+        discard(body, named)
+        block = new(name, body, named.start)
+        block.lead, block.base = each.lead, each.base
+        body.style, body.rel = "block", None
+        made.entries.append(block)
+    put(entry, made)
+    book.changed()
+
+
+def flat_tools(book: Book) -> None:
+    """`type: http` or `tool: http` with the fields on the step becomes `tool: {kind: http, …}`."""
+    for step in book.owners:
+        _type_to_tool(book, step)
+        _kind_only(book, step)
+        _stray_fields(book, step)
+
+
+def _type_to_tool(book: Book, step: StepPart) -> None:
+    body = step.body
+    call = body.entry("call")
+    if call is not None and isinstance(call.value, Map) and body.get("tool") is None and body.get("type") is None:
+        if call.value.get("step") is not None:
+            book.refuse(
+                call.start, "`call` of another step has no replacement", "make that step a block under `workbook`"
+            )
+            return
+        kind = call.value.entry("type")
+        if kind is not None:
+            rename(kind, "kind")
+        else:
+            call.value.entries.insert(0, new("kind", plain("workbook"), call.start))
+        rename(call, "tool")
+        book.changed()
+    entry = body.entry("type")
+    if entry is None or body.get("tool") is not None or text_of(entry.value) is None:
+        return
+    word = text_of(entry.value) or ""
+    if word == "iterator":
+        return
+    if word in _NO_TOOL:
+        discard(body, entry)
+        book.note(entry.start, "dropped", f"`type: {word}` runs no tool; it was removed")
+        return
+    rename(entry, "tool")
+    book.changed()
+
+
+def _kind_only(book: Book, step: StepPart) -> None:
+    """`tool: http` → `tool: {kind: http}`, with the fields that stand on the step."""
+    body = step.body
+    tool = body.entry("tool")
+    kind = text_of(tool.value) if tool is not None else None
+    if tool is None or kind is None or kind == "iterator" or is_template(kind):
+        return
+    assert isinstance(tool.value, Leaf)
+    inner = Map(entries=[new("kind", Leaf(raw=tool.value.raw, text=kind, style=tool.value.style), tool.start)])
+    inner.start = tool.value.start
+    if kind in _KINDS:
+        inner.entries[0].value = plain(_KINDS[kind])
+    named = kind in ("workbook", "playbook")
+    for entry in [each for each in body.entries if each.name not in _STEP or (each.name == "name" and named)]:
+        move(entry, body, inner)
+    tail, tool.tail = tool.tail, ""
+    put(tool, inner)
+    inner.entries[0].tail = tail
+    book.changed()
+
+
+def _stray_fields(book: Book, step: StepPart) -> None:
+    """Fields of the tool beside `tool: {kind: …}` belong into it."""
+    body = step.body
+    tool = body.map("tool")
+    for key in ("description",):
+        described = body.entry(key)
+        if step.block and described is not None and body.get("desc") is None:
+            rename(described, "desc")
+            book.changed()
+    if tool is None:
+        return
+    typed = tool.entry("type")
+    if typed is not None and tool.get("kind") is None:
+        rename(typed, "kind")
+        book.changed()
+    if tool.get("kind") is None:
+        return
+    canonical = {"step", "desc", "input", "spec", "loop", "tool", "set", "next", "compensate", "args"}
+    for entry in list(body.entries):
+        if entry.name in canonical or entry.name in _STEP or entry.name in ("result", "output", "as", "pass", "run"):
+            continue
+        if tool.get(entry.name) is None:
+            move(entry, body, tool)
+            book.changed()
+
+
+def block_arguments(book: Book) -> None:
+    """The entry of a public workbook sees the arguments of its callers as its own; its own are their defaults."""
+    callers: dict[str, list[Map]] = {}
+    for _, task in book.tasks():
+        if task.kind == "workbook":
+            callers.setdefault(task.body.text("block") or "", []).append(task.body)
+    for block in [step for step in book.owners if step.block]:
+        own = block.body.entry("with") or block.body.entry("args") or block.body.entry("input")
+        if (
+            own is not None
+            and (book.public or own.name == "with")
+            and isinstance(own.value, Map)
+            and callers.get(block.name)
+        ):
+            for caller in callers[block.name]:
+                _add_defaults(caller, own)
+            discard(block.body, own)
+            book.note(
+                own.start, "block-defaults", f'the arguments of the block "{block.name}" are now given by its callers'
+            )
+        keys: dict[str, None] = {}
+        for caller in callers.get(block.name, []):
+            given = caller.map("input")
+            keys |= {each.name: None for each in given.entries} if given is not None else {}
+        for task in parts.tasks(block.body):
+            _bind(book, task.body, task.kind or "", list(keys), "input")
+
+
+def _add_defaults(caller: Map, own: LayoutEntry) -> None:
+    inputs = caller.map("input")
+    if inputs is None:
+        inputs = Map()
+        caller.entries.append(new("input", inputs, caller.start))
+    assert isinstance(own.value, Map)
+    for each in own.value.entries:
+        if inputs.get(each.name) is None:
+            inputs.entries.append(new(each.name, each.value, each.start))
+
+
+def assertions(book: Book) -> None:
+    """`assert: {expects, returns}` of a task: the keys that it returns are validated."""
+    for _, task in book.tasks():
+        entry = task.body.entry("assert")
+        if entry is None or not isinstance(entry.value, Map):
+            continue
+        returns = entry.value.get("returns")
+        names = [text for each in returns.entries if (text := text_of(each.value))] if isinstance(returns, List) else []
+        discard(task.body, entry)
+        words = "the code fails by itself if an expected argument is missing"
+        spec = child(task.body, "spec", entry.start) if names else None
+        if spec is not None and spec.get("validate") is None:
+            required = List(entries=[item(scalar(name)) for name in names], style="flow")
+            spec.entries.append(new("validate", table(type=plain("object"), required=required), entry.start))
+        book.note(entry.start, "assertion", f"`assert.returns` is now `spec.validate`; {words}")
+
+
+def dead_keys(book: Book) -> None:
+    """Keys of a step that no interpreter reads."""
+    for step in book.steps:
+        for key in ("end_loop", "as", "pass", "output"):
+            entry = step.body.entry(key)
+            if entry is not None:
+                discard(step.body, entry)
+                book.note(entry.start, "dropped", f"no engine reads `{key}` of a step beside its tool; it was removed")
+
+
+def empty_mappings(book: Book) -> None:
+    """`auth: {}`, `libs: {}` and the like are noise of a generator."""
+    for _, task in book.tasks():
+        for key in ("auth", "libs", "with", "data"):
+            entry = task.body.entry(key)
+            if entry is not None and isinstance(entry.value, Map | List) and not entry.value.entries:
+                discard(task.body, entry)
+                book.changed()
+    for step in book.owners:
+        for key in ("vars", "case", "with", "loop", "data"):
+            entry = step.body.entry(key)
+            if entry is not None and isinstance(entry.value, Map | List) and not entry.value.entries:
+                discard(step.body, entry)
+                book.changed()
+
+
+def task_arguments(book: Book) -> None:
+    """`with`, `args` and `data` of a task are its `input`."""
+    for _, task in book.tasks():
+        for key in ("args", "with", *(("data",) if task.kind in ("python", "postgres", "duckdb", "shell") else ())):
+            entry = task.body.entry(key)
+            inner = task.body.get("input")
+            if entry is None or not isinstance(entry.value, Map) or (key == "args" and inner is not None):
+                continue
+            if inner is None:
+                rename(entry, "input")
+            elif isinstance(inner, Map):
+                for each in list(entry.value.entries):
+                    if inner.get(each.name) is None:
+                        move(each, entry.value, inner)
+                discard(task.body, entry)
+            if key != "args":  # `args` of tasks are also an idiom of v2 and v10
+                book.changed()
+
+
+def hand_on(book: Book) -> None:
+    """The arguments of a step, and those that arcs bring, are arguments of its tool in the public engine."""
+    received: dict[str, set[str]] = {}
+    for step in book.steps:
+        for arc in parts.arcs(step.body):
+            args = arc.map("args")
+            received.setdefault(arc.text("step") or "", set()).update(
+                each.name for each in args.entries if args
+            ) if args else None
+    for step in book.steps:
+        own = step.body.entry("args") or step.body.entry("input")
+        arguments = own.value if own is not None and isinstance(own.value, Map) else None
+        if step.body.get("loop") is not None and own is not None and arguments is not None:
+            _into_tasks(book, step, own, arguments)
+            continue
+        keys = [each.name for each in arguments.entries] if arguments is not None else []
+        keys += sorted(received.get(step.name, set()) - set(keys))
+        scope = own.name if own is not None else "args"
+        for task in parts.tasks(step.body):
+            _bind(book, task.body, task.kind or "", keys, scope)
+
+
+def _bind(book: Book, body: Map, kind: str, keys: list[str], scope: str) -> None:
+    """Let a task read arguments of its step."""
+    if kind not in ("python", "playbook", "workbook") or not keys:
+        return
+    if kind == "python":
+        text = body.text("code") or ""
+        free = free_names(text)
+        known = (free or set()) | set(main_parameters(text) or [])
+        if free is not None and not known & {"input_data", "args", "kwargs", "context"}:
+            keys = [key for key in keys if key in known]
+    inputs = body.map("input")
+    keys = [key for key in keys if inputs is None or inputs.get(key) is None]
+    if not keys or (inputs is None and body.get("input") is not None):
+        return
+    if inputs is None:
+        inputs = Map()
+        insert(body, new("input", inputs, body.start), before=("code", "spec", "set"))
+    for key in keys:
+        if key.isidentifier():
+            inputs.entries.append(new(key, quoted(f"{{{{ {scope}.{key} }}}}"), body.start))
+    book.changed()
+
+
+def _into_tasks(book: Book, step: StepPart, own: LayoutEntry, arguments: Map) -> None:
+    """The arguments of a looped step are bound in each iteration, so they belong to its tasks."""
+    tasks = parts.tasks(step.body)
+    reads = any(
+        reading.root == "iter" or reading.root in step.iterators
+        for leaf in leaves(arguments)
+        for reading in free_reads(leaf.text)
+    )
+    if not tasks or not (reads or any(task.kind in ("python", "playbook", "workbook") for task in tasks)):
+        return
+    for index, task in enumerate(tasks):
+        inputs = task.body.map("input")
+        if inputs is None:
+            if task.body.get("input") is not None:
+                return
+            inputs = Map()
+            insert(task.body, new("input", inputs, own.start), before=("code", "spec", "set"))
+        for entry in list(arguments.entries):
+            if inputs.get(entry.name) is None:
+                value = entry.value
+                if index + 1 < len(tasks) and isinstance(value, Leaf):
+                    inputs.entries.append(new(entry.name, value, entry.start))
+                elif index + 1 == len(tasks):
+                    move(entry, arguments, inputs)
+    discard(step.body, own)
+    book.changed()
