@@ -37,6 +37,7 @@ FAILPOINTS: Final[dict[str, str]] = {
     "worker.before-start-loop": "the worker holds the start of a loop over a Ref, and has read nothing",
     "worker.before-call": "a frame is granted, its effect has not begun",
     "worker.after-call": "the effect is done, nothing is reported",
+    "worker.before-next-try": "a try of a call has failed, and the next one that spec.retry allows has not begun",
     "worker.before-store": "an output is too large for the log, and not stored yet",
     "worker.after-store": "the large output is stored, no event refers to it",
     "worker.before-store-value": "a value of ctx, step or iter is too large for the log, and not stored yet",

@@ -16,7 +16,7 @@ JSON: TypeAlias = Any  # None, bool, int, float, str, list or dict with str keys
 
 OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the part of the tool: output.http, …
 ERROR_FIELDS = ("kind", "retryable", "message", "details", "cause")
-META_FIELDS = ("attempt", "duration_ms", "ts", "count", "succeeded", "failed", "select")
+META_FIELDS = ("attempt", "duration_ms", "ts", "tries", "count", "succeeded", "failed", "select")
 REF_FIELDS = ("type", "locator", "auth_reference", "meta")
 DATA_LEVELS_MAX = 64  # of nested lists and mappings
 INT_BITS_MAX = 14_000  # of an integer: larger ones cannot be written as text
@@ -68,6 +68,15 @@ class Output(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def failed(kind: str, message: str, *, retryable: bool = False) -> Output:
     """An output with a failure only."""
     return Output(status="error", error=Failure(kind=kind, message=message, retryable=retryable))
+
+
+def tries_of(output: Output | None) -> int:
+    """How many tries the call needed (D92)."""
+    if output is not None and output.meta:
+        match output.meta.get("tries"):
+            case [*_, {"try": int(number)}]:
+                return number
+    return 1
 
 
 _CONTAINERS = frozenset({dict, list})

@@ -137,6 +137,9 @@ class Tool(Protocol):
     OutputPart: ClassVar[type[Struct] | None] = None
     # Keys of every task that it does not use, so that `noetl check` reports them: "auth", "timeout", "timeout.read".
     ignores: ClassVar[tuple[str, ...]] = ()
+    # The kinds of its own failures, besides those of every call (`timeout`, `input`, …), for the check of `retry.on`.
+    # None: they are not described, so `noetl check` accepts any name.
+    failures: ClassVar[tuple[str, ...] | None] = None
     example: ClassVar[str] = ""  # a short task in YAML: shown by the help, and run by the contract tests
 
     async def run(self, input: Any, call: Call) -> Output:
@@ -191,4 +194,5 @@ def describe(tool: type[Tool]) -> Kind:
         output=tool.output,
         output_fields=record_of(tool.OutputPart, f"output.{tool.output}") if tool.OutputPart is not None else None,
         ignores=tool.ignores,
+        failures=tool.failures,
     )

@@ -12,6 +12,7 @@ from noetl.failpoints import FAILPOINTS, VARIABLE
 from tests.chaos.crash_workspace import KILLED, CrashWorkspace
 from tests.chaos.journey import IN_FLIGHT, Api, serving
 from tests.e2e.processes import Workspace
+from tests.e2e.serving import serving as serving_flaky
 from tests.playbooks import HEAD
 
 SHORT, LONG = 20, 300  # iterations; a long journey writes a snapshot
@@ -42,6 +43,15 @@ WAITING = HEAD + (
     '  set: {ctx.got: "{{ output.data }}"}\n'
     "  next: {arcs: [{step: last}]}\n"
     '- {step: last, tool: {kind: noop, input: {got: "{{ ctx.got }}"}}}\n'
+)
+
+
+FLAKY = HEAD + (
+    'workload: {url: ""}\n'
+    "workflow:\n"
+    "- step: start\n"
+    '  tool: {kind: http, method: POST, url: "{{ workload.url }}/flaky/a?fails=2", json: {}, '
+    "spec: {retry: {attempts: 3, delay: 0.01}}}\n"
 )
 
 
@@ -140,6 +150,17 @@ def by_values(name: str, api: Api, folder: Path) -> None:
     workspace.check_sound("last")
 
 
+def by_tries(name: str, api: Api, folder: Path) -> None:
+    """The next process makes the call again, with all its tries and the same idempotency key."""
+    workspace = CrashWorkspace(folder, api, SHORT)
+    with serving_flaky() as flaky:
+        start = ("run", workspace.write(FLAKY, "flaky.yaml"), "--set", f"url={flaky.url}")
+        assert workspace.killed_at(name, *start).returncode == KILLED, "the process did not reach the failpoint"
+        assert workspace.go_on()["output"]["data"] == {"turn": 3}
+        assert len({each["Idempotency-Key"] for each in flaky.headers["/flaky/a"]}) == 1
+    workspace.check_sound("last")
+
+
 @pytest.mark.parametrize("name", [*FAILPOINTS, *LATER])
 def test_the_next_process_continues_after_a_kill_at_a_failpoint(
     name: str, api: Api, undisturbed: Callable[[int], Undisturbed], tmp_path: Path
@@ -153,6 +174,8 @@ def test_the_next_process_continues_after_a_kill_at_a_failpoint(
             by_much(name, api, tmp_path)
         case _ if "store-value" in name or "before-decide" in name:
             by_values(name, api, tmp_path)
+        case "worker.before-next-try":
+            by_tries(name, api, tmp_path)
         case "sqlite.snapshot.before" | "sqlite.snapshot.after" | "control.before-snapshot":
             by_journey(name, LONG, api, tmp_path, undisturbed(LONG))
         case _:

@@ -26,7 +26,6 @@ def check_effects(program: Program, kinds: Kinds, report: ProblemReport) -> None
         for task in pipeline.source_tasks:
             _task(task, kinds, report)
     _kind_specs(playbook, kinds, report)
-    _retries(playbook, kinds, report)
 
 
 def _executor(playbook: Playbook, report: ProblemReport) -> None:
@@ -119,18 +118,3 @@ def _unused(spec: dict[str, JSON], at: Path, used: set[str], kinds: Kinds, repor
     for kind in spec.keys() & kinds.keys() - used:
         message = f'no task here has the kind "{kind}", so its settings have no effect'
         report.add("no-effect", (*at, kind), message, key=True)
-
-
-def _retries(playbook: Playbook, kinds: Kinds, report: ProblemReport) -> None:
-    """`spec.retry` is not executed yet (D92). Kinds that never repeat a call have a message of their own."""
-    places: list[tuple[dict[str, JSON], Path]] = [(playbook.executor.spec, ("executor", "spec"))]
-    for owner in playbook.pipelines:
-        places += [(part.spec, (*part.at, "spec")) for part in (owner, *owner.loops)]
-        tasks = [task for task in owner.tasks if task.kind not in kinds or "retry" not in kinds[task.kind].ignores]
-        places += [(task.spec, (*task.at, "spec")) for task in tasks]
-    for spec, at in places:
-        inside = [(spec[kind], (*at, kind)) for kind in spec.keys() & kinds.keys()]
-        for settings, path in ((spec, at), *inside):
-            if isinstance(settings, dict) and "retry" in settings:
-                message = '"retry" of a spec has no effect yet: write a rule with `do: retry` under spec.policy.rules'
-                report.add("no-effect", (*path, "retry"), message, key=True)

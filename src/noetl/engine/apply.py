@@ -37,6 +37,7 @@ def advance(frame: Frame, fact: TaskDone) -> None:
     """Apply one call to a frame. The worker applies it to its own copy in the same way."""
     frame.calls = fact.call
     frame.answer = frame.asked = frame.until = frame.running = None
+    frame.tries = ()
     for target, value in fact.set.items():
         scope, path = split(target)
         if scope == "iter":
@@ -242,6 +243,9 @@ def _task_done(state: State, fact: TaskDone) -> None:
 def _parked(state: State, fact: facts.FrameParked) -> None:
     frame = _frame_in(state, fact.frame)
     frame.parked, frame.running = fact.until, None
+    if fact.tries:
+        assert isinstance(fact.until, facts.ForTime)
+        frame.tries, frame.until = fact.tries, fact.until.at
     frame.closed = fact.epoch
     if fact.stored:
         state.stored = True

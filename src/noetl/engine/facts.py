@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType
 
-from noetl.output import JSON, Failure, Output
+from noetl.output import JSON, Failure, Output, tries_of
 
 
 class Token(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -111,6 +111,11 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     stored: tuple[str, ...] = ()  # the targets of `set` whose values are in the result store (D91)
     item: JSON | UnsetType = UNSET  # of a failed iteration whose item is stored, if output.failed is read
 
+    @property
+    def repeats(self) -> int:
+        """How often the call was repeated by `spec.retry` (D92), and whether a rule repeats it now."""
+        return tries_of(self.output) - 1 + (self.directive == "retry")
+
 
 class ForTime(Struct, frozen=True, kw_only=True, tag="time"):
     at: datetime
@@ -152,6 +157,7 @@ class FrameParked(_Fact, frozen=True, tag="frame.parked"):
     until: Until
     epoch: tuple[int, int] | None = None  # epoch of the grant that it returns
     stored: bool = False  # values of its input are in the result store (D91)
+    tries: tuple[dict[str, JSON], ...] = ()  # it waits for the next try of the call; the tries so far (D92)
 
 
 class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):

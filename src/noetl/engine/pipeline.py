@@ -105,7 +105,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         if frame.calls >= pipeline.calls_max:
             message = f"{frame.id} made {frame.calls:,} calls; the limit is limits.calls"
             raise _Broken(Failure(kind="runaway", message=message))
-        if task.skips and frame.attempt == 1 and (rule := _first(turn, task.skips)):
+        if task.skips and frame.attempt == 1 and not frame.tries and (rule := _first(turn, task.skips)):
             return Decided(_skipped(turn, rule))
         asking = turn
         if keychain is not None and task.kind not in PARKING:
@@ -297,16 +297,20 @@ def _delay_s(turn: _Turn, rule: CompiledRule, chance: float) -> float:
     if rule.delay is None:
         return 0.0
     delay = _number(turn, rule, rule.delay, "delay")
-    attempt = turn.work.frame.attempt
-    match rule.backoff:
+    longest = None if rule.max_delay is None else _number(turn, rule, rule.max_delay, "max_delay")
+    delay = backoff_s(rule.backoff, delay, turn.work.frame.attempt, longest)
+    delay *= 1 + rule.jitter * (2 * chance - 1)
+    return max(0.0, min(delay, DELAY_S_MAX))
+
+
+def backoff_s(backoff: str, delay: float, attempt: int, max_delay: float | None) -> float:
+    """The delay after this attempt, without jitter (D25)."""
+    match backoff:
         case "linear":
             delay *= attempt
         case "exponential":
             delay *= 2.0 ** min(attempt - 1, 60)
-    if rule.max_delay is not None:
-        delay = min(delay, _number(turn, rule, rule.max_delay, "max_delay"))
-    delay *= 1 + rule.jitter * (2 * chance - 1)
-    return max(0.0, min(delay, DELAY_S_MAX))
+    return min(delay, DELAY_S_MAX, DELAY_S_MAX if max_delay is None else max_delay)
 
 
 def _number(turn: _Turn, rule: CompiledRule, value: Value, key: str) -> float:

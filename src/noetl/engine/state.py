@@ -28,6 +28,7 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
     iter: dict[str, JSON] = {}  # what it wrote; `work_of` adds the item, the index and the parent
     pc: int = 0  # the next task; -1: the pipeline is over
     attempt: int = 1  # of the next call
+    tries: tuple[dict[str, JSON], ...] = ()  # of the next call, which spec.retry repeats (D92)
     calls: int = 0  # calls in the log: the position that a report extends
     entries: int = 0  # tasks entered so far: part of the idempotency key
     prev: JSON = None

@@ -113,17 +113,29 @@ def _directive(each: Rule) -> str:
 def _retry(each: Rule) -> list[str]:
     attempts = RETRY_ATTEMPTS if each.attempts is None else each.attempts
     said = f"({expression(attempts)})" if isinstance(attempts, str) else str(attempts)
-    words = [f"{said} calls in all"]
-    if each.delay is None:
-        return [*words, "immediately"]
-    pause = seconds(each.delay)
-    growing = each.backoff in ("linear", "exponential")
-    words.append(f"{each.backoff} from {pause}" if growing else f"after {pause}")
-    if each.max_delay is not None:
-        words.append(f"at most {seconds(each.max_delay)}")
-    if each.jitter:
+    words = [f"{said} calls in all", *_delay(each.delay, each.backoff, each.max_delay)]
+    if each.jitter and each.delay is not None:
         words.append(f"±{each.jitter * 100:g} %")
     return words
+
+
+def _delay(delay: float | str | None, backoff: str | None, max_delay: float | str | None) -> list[str]:
+    if delay is None:
+        return ["immediately"]
+    growing = backoff in ("linear", "exponential")
+    words = [f"{backoff} from {seconds(delay)}" if growing else f"after {seconds(delay)}"]
+    return words if max_delay is None else [*words, f"at most {seconds(max_delay)}"]
+
+
+def tries(options: JSON) -> str | None:
+    """`up to 5 tries, exponential from 1 s, after errors of kind http`; None: a call is made once (D92)."""
+    if not isinstance(options, dict) or (attempts := options.get("attempts", RETRY_ATTEMPTS)) < 2:
+        return None
+    words = [f"up to {attempts} tries"]
+    words += _delay(options.get("delay"), options.get("backoff"), options.get("max_delay"))
+    on = options.get("on")
+    words.append("after retryable errors" if on is None else f"after errors of kind {', '.join(map(one_line, on))}")
+    return ", ".join(words)
 
 
 def unmatched(policy: Policy | None) -> str | None:

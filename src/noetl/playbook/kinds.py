@@ -71,6 +71,12 @@ class Kind(NamedTuple):
     output: str | None = None  # its own part of the output: "http" for output.http
     output_fields: RecordShape | None = None  # the fields of that part; None: they are not described
     ignores: tuple[str, ...] = ()  # keys of tasks that have no effect on it: "auth", "timeout.read"
+    failures: tuple[str, ...] | None = None  # kinds of its own failures; None: they are not described
+
+    @property
+    def repeats(self) -> bool:
+        """Whether `spec.retry` repeats its calls (D92)."""
+        return not self.pure and "retry" not in self.ignores
 
 
 Kinds: TypeAlias = Mapping[str, Kind]

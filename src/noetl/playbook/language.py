@@ -145,11 +145,19 @@ _RESULT = RecordShape(
 )
 _RETRY = RecordShape(
     "spec.retry",
-    "Reserved for retries inside the tool: it has no effect yet, and `noetl check` warns. Use a rule with `do: retry`, which records every attempt.",
+    "Tries of one call: a call that fails is repeated before rules see its output. The log has one event for all tries.",
     {
-        "attempts": KeyShape(NumberShape(1, whole=True), "maximum number of calls, including the first"),
-        "delay": KeyShape(NumberShape(0), "seconds between two calls"),
-        "backoff": KeyShape(ChoiceShape(BACKOFFS), "how the delay grows with each call"),
+        "attempts": KeyShape(
+            NumberShape(1, whole=True), "maximum number of tries, including the first", default=model.RETRY_ATTEMPTS
+        ),
+        "delay": KeyShape(NumberShape(0), "seconds before the next try; without it the call is repeated immediately"),
+        "backoff": KeyShape(ChoiceShape(BACKOFFS), "how the delay grows with each try", default=model.BACKOFF),
+        "max_delay": KeyShape(NumberShape(0), "upper limit of the delay in seconds"),
+        "on": KeyShape(
+            ListShape(TextShape()),
+            "kinds of errors after which the call is repeated; by default those with `error.retryable`",
+            example="[http, timeout]",
+        ),
     },
 )
 LIMITS = RecordShape(
@@ -203,7 +211,7 @@ def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
     shared = {
         "timeout": KeyShape(_TIMEOUT, "timeout of one call in seconds, or {connect, read, total}", example="30"),
         "result": KeyShape(_RESULT, "how results are stored"),
-        "retry": KeyShape(_RETRY, "retries inside the tool; without effect yet"),
+        "retry": KeyShape(_RETRY, "how often a call that fails is repeated before rules see its output"),
     }
     own = {
         kind.name: KeyShape(

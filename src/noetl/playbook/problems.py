@@ -132,8 +132,8 @@ CODES: dict[str, ProblemCode] = {
     # L6
     "no-else": ProblemCode("L6", "warning", "The rules have no `else`, so an error that matches no rule is ignored and the pipeline continues.", "Write `on_unmatched: fail` beside `rules`: then an error that matches no rule fails the task, and a success continues. If continuing is intended, write `on_unmatched: continue` or an `else`."),
     "unseen-error": ProblemCode("L6", "warning", "The rules read the data but never the status, so an error may reach the `else` and continue as a success.", "Check the status first: `- when: \"{{ output.status == 'error' }}\"` with `then: {do: fail}`."),
-    "retry-without-attempts": ProblemCode("L6", "warning", "`do: retry` without `attempts` makes at most 3 calls.", "Set `attempts`."),
-    "retry-without-delay": ProblemCode("L6", "warning", "`do: retry` without `delay` retries immediately, which rarely helps.", "Add a `delay` in seconds. If the service may be overloaded, also add `backoff: exponential`."),
+    "retry-without-attempts": ProblemCode("L6", "warning", "`do: retry` or `spec.retry` without `attempts` makes at most 3 calls.", "Set `attempts`."),
+    "retry-without-delay": ProblemCode("L6", "warning", "`do: retry` or `spec.retry` without `delay` retries immediately, which rarely helps.", "Add a `delay` in seconds. If the service may be overloaded, also add `backoff: exponential`."),
     "parallel-ctx": ProblemCode("L6", "warning", "Parallel iterations write the same `ctx` path without a reducer. If their values differ, the step fails.", "Declare `loop.spec.policy.reduce`, or keep the value in `iter` or in the output."),
     "failure-without-arc": ProblemCode("L6", "info", "No arc handles a failure of this step, so a failure ends the execution with an error.", "To handle the failure, add an arc with `when: \"{{ event.name == 'step.failed' }}\"`."),
     "unused-credential": ProblemCode("L6", "info", "Nothing uses this keychain entry, but an execution does not start without it.", "Use it with `auth:` or `keychain.<name>`, or remove it."),

@@ -252,8 +252,8 @@ class FactMetrics:
             self._meters.task_s.observe(fact.ms / 1000, (kind, fact.status))
             if index is None and fact.call == 1 and run.waits:
                 self._wait_s.observe((fact.started_at - run.scheduled_at).total_seconds())
-        if fact.directive == "retry":
-            self._meters.retries.add(kind)
+        if again := fact.repeats:
+            self._meters.retries.add(kind, again)
 
     def _iterated(
         self,

@@ -17,7 +17,7 @@ from noetl.engine.facts import ForChild, TaskDone
 from noetl.engine.state import Run, State
 from noetl.ids import frame_id, frame_parts
 from noetl.net.program import Program
-from noetl.output import Failure, Output
+from noetl.output import Failure, Output, tries_of
 
 EVENTS_MAX: Final = 128  # of one span; further ones are only counted
 NAME_CHARS_MAX: Final = 200  # in an attribute
@@ -209,6 +209,7 @@ class Spans:
             "noetl.attempt": attempt,
             "noetl.status": fact.status,
             "noetl.directive": fact.directive,
+            **({"noetl.tries": tries} if (tries := tries_of(fact.output)) > 1 else {}),
             **({"noetl.kind": kind} if kind is not None else {}),
             **_sizes(fact.output),
         }

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
 import msgspec
+from msgspec.structs import replace
 
 from noetl.checks.checker import check
 from noetl.control.children import refused_document, without_document
@@ -29,18 +30,19 @@ from noetl.engine.commands import (
     Start,
     Wake,
 )
-from noetl.engine.facts import Fact, FrameParked, TaskDone, TaskStarted, Token
+from noetl.engine.facts import Fact, ForTime, FrameParked, TaskDone, TaskStarted, Token
 from noetl.engine.moves import Answered, Decided, Park, RunTask, due, work_of
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import State
 from noetl.errors import PlaybookError, Rejected
 from noetl.ids import frame_parts
 from noetl.net.program import Program
-from noetl.output import JSON, Failure, Output
+from noetl.output import JSON, Failure, Output, tries_of
 from noetl.playbook.kinds import Kinds
 from noetl.ports import LogRow
 from noetl.views.audit import findings
 from noetl.views.log import events_of, folded
+from noetl.worker.tries import noted
 
 
 def describe_fact(fact: Fact) -> tuple[str, str, str]:
@@ -76,8 +78,8 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, f"{frame}/{call}", f"{task}{since}" + _on(fact.worker, fact.epoch)
         case facts.TaskDone():
             return name, f"{fact.frame}/{fact.call}", _task(fact)
-        case facts.FrameParked(frame=frame, until=until):
-            return name, frame, _until(until)
+        case facts.FrameParked(frame=frame, until=until, tries=tries):
+            return name, frame, _until(until) + (f"; after try {tries[-1]['try']}" if tries else "")
         case facts.FrameResumed(frame=frame, output=output, set=written):
             words = [_output_text(output)] if output else []
             words += [f"set {_shown(written)}"] if written else []
@@ -126,6 +128,7 @@ def _task(fact: facts.TaskDone) -> str:
     rule = "" if fact.rule is None else f" by rule {fact.rule}"
     to = f" to {fact.next}" if fact.directive == "jump" else ""
     words.append(f"{fact.directive}{to}{rule}" + (f" #{fact.attempt}" if fact.attempt > 1 else ""))
+    words += [f"{tries} tries"] if (tries := tries_of(fact.output)) > 1 else []
     words += [f"not before {fact.until:%H:%M:%S.%f}"[:-3]] if fact.until else []
     words += [_failure(fact.error)] if fact.error else []
     words += [f"set {_shown(fact.set)}"] if fact.set else []
@@ -248,6 +251,9 @@ class Player:
                 return Signal(name=word, data=json.loads(more or "null"))
             case "begin":
                 return Report(frame=word, position=0, epoch=self._grant(word), started_at=self.at)
+            case "try":
+                seconds, _, answer = more.partition(" ")
+                return self._tried(word, float(seconds), answer)
             case "running":
                 return self._running(word, float(more or 0))
             case "lose":
@@ -296,6 +302,17 @@ class Player:
         )
         return Report(frame=frame, position=call - 1, epoch=self._grant(frame), started_at=at, running=running)
 
+    def _tried(self, frame: str, seconds: float, answer: str) -> Report:
+        """A try of the next call has failed, and spec.retry repeats it after so many seconds (D92)."""
+        work = work_of(self.program, self.state, frame)
+        assert isinstance(next_move(work, self.at), RunTask), f"{frame} makes no call now"
+        until = ForTime(at=self.at + timedelta(seconds=seconds))
+        tries = noted(work.frame.tries, _output(answer), 0.0)
+        parked = FrameParked(frame=frame, call=work.frame.calls + 1, until=until, tries=tries)
+        epoch = self._grant(frame)
+        del self.held[frame]
+        return Report(frame=frame, position=work.frame.calls, parked=parked, epoch=epoch)
+
     def _expire(self, id: str) -> Expire:
         run = self.state.runs.get(id)
         if run is None:
@@ -318,7 +335,10 @@ class Player:
             if isinstance(move, Decided):
                 fact = move.fact
             elif isinstance(move, RunTask):
-                fact = take(work, move, _output(answer), self.at)
+                output = _output(answer)
+                if tries := work.frame.tries:
+                    output = replace(output, meta={"tries": list(noted(tries, output, 0.0))})
+                fact = take(work, move, output, self.at)
             else:
                 raise AssertionError(f"{frame} makes no call now: {move}")
             made.append(fact)

@@ -31,6 +31,7 @@ class SecretsTool(Tool):
     """
 
     kind = "secrets"
+    failures = ()
     ignores = ("timeout.connect", "timeout.read")
     Input = SecretsInput
     defaults = {"timeout": 30}

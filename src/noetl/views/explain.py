@@ -67,7 +67,7 @@ def task_details(program: Program, kinds: Kinds, owner: Pipeline, task: Task) ->
     writes = [*task.set, *(target for rule in (task.policy.rules if task.policy else ()) for target in rule.set)]
     return TaskDetails(
         owner=one_line(owner.name),
-        task=explain_task(task, kinds),
+        task=explain_task(task, kinds, spec.values.get("retry")),
         spec=tuple(
             SpecRow(path=one_line(path), value=describe.value(values.get(path)), layer=layer)
             for path, layer in sorted(spec.origin.items())
@@ -112,6 +112,7 @@ class ExplainedTask(Struct, frozen=True, kw_only=True):
     input: tuple[tuple[str, str], ...]  # the author's own arguments
     set: tuple[str, ...]
     rules: tuple[str, ...]
+    retry: str | None = None  # how often a call that fails is repeated; None: it is not
 
 
 class ExplainedArc(Struct, frozen=True, kw_only=True):
@@ -217,12 +218,16 @@ class _Explainer:
             input=_pairs(owner.input),
             loops=tuple(describe.loop(loop) for loop in owner.loops),
             policy=tuple(describe.policy(owner)),
-            tasks=tuple(explain_task(task, self.kinds) for task in owner.tasks),
+            tasks=tuple(self._task(task, owner) for task in owner.tasks),
             reads=paths_read(self.uses.get(owner.at, ()), _SHARED),
             writes=tuple(sorted(one_line(target) for target in written if target.startswith("ctx."))),
             set=tuple(map(one_line, owner.set)),
             set_on_failure=tuple(one_line(write.target) for write in pipeline.failure_set),
         )
+
+    def _task(self, task: Task, owner: Pipeline) -> ExplainedTask:
+        spec = effective_spec(self.program.playbook, owner, task, self.kinds)
+        return explain_task(task, self.kinds, spec.values.get("retry"))
 
     def _arc(self, arc: CompiledArc, step: CompiledStep, *, dead: bool) -> ExplainedArc:
         targets = arc.targets or ()
@@ -243,12 +248,14 @@ class _Explainer:
         )
 
 
-def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:
+def explain_task(task: Task, kinds: Kinds, retry: JSON = None) -> ExplainedTask:
+    """`retry`: its effective `spec.retry`; None: it has none."""
     policy = task.policy
     rules = [describe.rule(rule) for rule in (policy.rules if policy else ())]
     if otherwise := describe.unmatched(policy):
         rules.append(otherwise)
     free = task.kind in kinds and kinds[task.kind].free_input
+    repeats = task.kind in kinds and kinds[task.kind].repeats
     return ExplainedTask(
         name=one_line(task.name),
         kind=one_line(task.kind),
@@ -258,6 +265,7 @@ def explain_task(task: Task, kinds: Kinds) -> ExplainedTask:
         input=_pairs(task.input) if free else (),
         set=tuple(map(one_line, task.set)),
         rules=tuple(rules),
+        retry=describe.tries(retry) if repeats else None,
     )
 
 
@@ -385,6 +393,7 @@ def _task(task: ExplainedTask, number: str) -> TreeBranch:
         line.append(Styled(f"  auth {task.auth}", "faint"))
     below = [TreeBranch((Styled(task.desc, "faint"),))] if task.desc else []
     below += [_fact("input", f"{name} = {value}") for name, value in task.input]
+    below += [_fact("retry", task.retry)] if task.retry else []
     below += [TreeBranch((Styled(rule),)) for rule in task.rules]
     below += [_fact("set", ", ".join(task.set))] if task.set else []
     return TreeBranch(tuple(line), tuple(below))
@@ -420,6 +429,9 @@ def task_lines(sheet: TaskDetails, columns: int) -> Iterator[list[Styled]]:
     if sheet.fields:
         yield from _heading("Fields")
         yield from table([(Styled(path), Styled(value)) for path, value in sheet.fields])
+    if task.retry is not None:
+        yield from _heading("Retry")
+        yield from _listed((task.retry,), columns)
     yield from _heading("Rules")
     yield from _listed(task.rules or ("ok continues, an error fails",), columns)
     for title, paths in (("Reads", sheet.reads), ("Writes", sheet.writes)):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from noetl.engine import Event, apply, facts
-from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForSignal, ForTime, Until
+from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForSignal, ForTime
 from noetl.engine.state import State
 from noetl.ids import frame_parts
 from noetl.net.program import BODY
@@ -113,8 +113,8 @@ class Runs:
                 self._live[run].waits_for = None
             case facts.TaskDone():
                 self._called(fact)
-            case facts.FrameParked(frame=frame, until=until):
-                self._parked(frame, until)
+            case facts.FrameParked():
+                self._parked(fact)
             case facts.FrameResumed(frame=frame):
                 self._live[frame_parts(frame)[0]].waits_for = None
             case facts.FrameLost():
@@ -211,24 +211,25 @@ class Runs:
         calls = fact.status != "skipped" and fact.frame not in self._calling
         self._calling.discard(fact.frame)
         printed = _printed(fact) if fact.directive == "fail" else None
+        again = fact.repeats
         for each in (record, *self._around(record)):
             each.calls += calls
-            each.retries += fact.directive == "retry"
+            each.retries += again
             if printed is not None:
                 each.keep_printed(printed)
                 printed = printed._replace(iteration=each.called_in)
 
-    def _parked(self, frame: str, until: Until) -> None:
-        run, index = frame_parts(frame)
+    def _parked(self, fact: facts.FrameParked) -> None:
+        run, index = frame_parts(fact.frame)
         self._live[run].running.pop(index, None)
-        if isinstance(until, ForBlock):
-            self._calling.add(frame)
+        if isinstance(fact.until, ForBlock):
+            self._calling.add(fact.frame)
         if index is not None:
             return
         record = self._live[run]
-        record.waits_for = waits_for(until)
-        if isinstance(until, ForChild):
-            record.child = until.execution_id
+        record.waits_for = waits_for(fact)
+        if isinstance(fact.until, ForChild):
+            record.child = fact.until.execution_id
 
     def _lost(self, fact: facts.FrameLost) -> None:
         run, index = frame_parts(fact.frame)
@@ -297,10 +298,10 @@ def lost_words(fact: facts.FrameLost) -> str:
     return f'{fact.worker or "a worker"} was lost in task "{fact.task}"'
 
 
-def waits_for(until: Until) -> str:
-    match until:
+def waits_for(fact: facts.FrameParked) -> str:
+    match fact.until:
         case ForTime(at=at):
-            return f"until {instant(at)}"
+            return f"until {instant(at)}" + (f" for try {fact.tries[-1]['try'] + 1}" if fact.tries else "")
         case ForSignal(name=name):
             return f"for the signal {name}"
         case ForBlock(block=block):

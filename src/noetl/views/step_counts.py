@@ -232,9 +232,9 @@ class Counts:
     def _frames(self, state: State, fact: Fact) -> list[str]:
         """Progress inside a run."""
         match fact:
-            case facts.TaskDone(frame=frame, directive="retry"):
+            case facts.TaskDone(frame=frame, repeats=again) if again:
                 step = self._runs[frame_parts(frame)[0]].step
-                self._at(step).retries += 1
+                self._at(step).retries += again
                 return [step]
             case facts.FrameParked(frame=frame) | facts.FrameResumed(frame=frame):
                 return self._parked(frame, parked=isinstance(fact, facts.FrameParked))

@@ -17,7 +17,7 @@ from noetl.engine import Event, apply, facts
 from noetl.engine.facts import Fact
 from noetl.engine.state import State, Status
 from noetl.ids import call_id, frame_id, frame_parts, token_id
-from noetl.output import JSON, Failure
+from noetl.output import JSON, Failure, tries_of
 from noetl.playbook.model import END
 from noetl.views.documents import (
     RUNNING_SHOWN_MAX,
@@ -358,8 +358,8 @@ def _mark(fact: Fact) -> str | None:
             return f"by {by}" if by else ""
         case facts.Cancelled(reason=reason, by=by):
             return reason or (f"by {by}" if by else "")
-        case facts.FrameParked(until=facts.ForSignal() | facts.ForChild() as until):
-            return f"waits {waits_for(until)}"
+        case facts.FrameParked(until=facts.ForSignal() | facts.ForChild()):
+            return f"waits {waits_for(fact)}"
         case facts.Compensating(error=error):
             return error.message
         case facts.FrameLost():
@@ -533,8 +533,8 @@ def _words(fact: Fact) -> str:
             return f"{name}: running{again}" + (f" on {worker}" if worker else "")
         case facts.FrameLost():
             return lost_words(fact)
-        case facts.FrameParked(until=until):
-            return f"waits {waits_for(until)}"
+        case facts.FrameParked():
+            return f"waits {waits_for(fact)}"
         case facts.LoopStarted(count=count, width=width, parallel=parallel):
             return f"{count:,} iterations, {width:,} at a time" if parallel else f"{count:,} iterations"
         case facts.NextEvaluated():
@@ -561,6 +561,7 @@ def _input(given: Mapping[str, object]) -> str:
 def _task(fact: facts.TaskDone) -> str:
     error = fact.error or (fact.output.error if fact.output is not None else None)
     again = f", attempt {fact.attempt}" if fact.attempt > 1 else ""
+    again += f", {tries} tries" if (tries := tries_of(fact.output)) > 1 else ""
     said = f"{fact.task}: {fact.status}, {fact.directive}{again}"
     told = f": {error.message}" if error is not None else ""
     return "; ".join(filter(None, (said + told, _writes(fact.set))))

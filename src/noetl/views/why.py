@@ -18,7 +18,7 @@ from noetl.escape import one_line, shorten
 from noetl.ids import call_id, frame_parts, token_id
 from noetl.net import describe
 from noetl.net.program import Program, Write
-from noetl.output import JSON, Failure
+from noetl.output import JSON, Failure, tries_of
 from noetl.playbook import model
 from noetl.template.compile import ScopePath, Template, TemplateError
 from noetl.template.values import MISSING, lookup, path_text, to_json
@@ -213,6 +213,7 @@ class CallWhy(Struct, frozen=True, kw_only=True):
     directive: str
     rule: str | None  # its description; None: no rule matched, or there is none
     error: Failure | None
+    tries: int = 1  # more than one: `spec.retry` has repeated the call
 
 
 class RunWhy(Struct, kw_only=True):
@@ -327,8 +328,8 @@ class _Reader:
                 self._count(run)
             case facts.StepScheduled(retry_of=str()):
                 self._count(run)
-            case facts.FrameParked(until=until):
-                run.waits_for = waits_for(until)
+            case facts.FrameParked():
+                run.waits_for = waits_for(fact)
             case facts.FrameResumed() | facts.TaskDone():
                 run.running = run.waits_for = None
             case facts.TaskStarted(task=task):
@@ -377,6 +378,7 @@ class _Reader:
                 directive=fact.directive,
                 rule=_rule(self.program, self.step, fact),
                 error=fact.error or (fact.output.error if fact.output is not None else None),
+                tries=tries_of(fact.output),
             )
         )
 

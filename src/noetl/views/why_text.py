@@ -119,6 +119,7 @@ def _answer(held: bool | None) -> str:
 def _call(call: CallWhy) -> str:
     text = f"{call.id} {one_line(call.task)}: {call.status}"
     text += f", attempt {call.attempt}" if call.attempt > 1 else ""
+    text += f", {call.tries} tries" if call.tries > 1 else ""
     text += f", {call.directive}"
     text += "" if call.rule is None else f" by the rule “{call.rule}”"
     return text + _because(call.error)

@@ -33,6 +33,7 @@ from noetl.worker.loop_data import close_loop, open_loop
 from noetl.worker.result_stores import DEFAULT, ResultPolicy
 from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, retry
 from noetl.worker.stored_values import MissingValue, StoredValues
+from noetl.worker.tries import RetryPolicy, Tries, noted
 
 if TYPE_CHECKING:
     from noetl.worker.worker import Worker
@@ -66,6 +67,7 @@ class FrameDriver:
     _announced = 0  # the call whose start was reported
     _reporting: asyncio.Task[bool] | None = None  # a report beside the running call
     _running: tuple[RunTask, datetime, float] | None = None  # the call, and when it began
+    _between_tries = False  # the running call waits for its next try
 
     def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
         self.worker = worker
@@ -95,6 +97,10 @@ class FrameDriver:
     def stop(self) -> None:
         """On request of the owner: abort the running call, and begin no other."""
         self._stopped = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        """End the running call, or the wait for its next try."""
         if self._timeout is not None and not self._timeout.expired():
             self._timeout.reschedule(0)
 
@@ -127,18 +133,8 @@ class FrameDriver:
             move = next_move(self.work, self.now(), credentials.values)
             match move:
                 case RunTask():
-                    begun, started_at = clock.monotonic(), self.now()
-                    self._running = move, started_at, begun
-                    output = credentials.missing or await self._call(move)
-                    self._running, ended = None, clock.monotonic()
-                    ms = round((ended - begun) * 1000, 3)
-                    fact = take(self.work, move, output, self.now(), chance=clock.chance(), ms=ms)
-                    await self._add(replace(fact, started_at=started_at))
-                    # The barrier: the next effect begins only after this one is committed.
-                    if not move.task.pure or ended - self._reported >= OVERDUE_S:
-                        self._reported = ended
-                        if not await self._flush():
-                            return
+                    if not await self._run_task(move, credentials.missing):
+                        return
                 case Answered():
                     await self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
                 case Decided(fact):
@@ -155,6 +151,56 @@ class FrameDriver:
         if not self._stopped:
             await self._release()
         raise Stopped
+
+    async def _run_task(self, called: RunTask, missing: Output | None) -> bool:
+        """Make the call, or its next try (D92). False: we no longer hold the frame."""
+        clock = self.worker.clock
+        began = clock.monotonic()
+        if self._running is None:
+            self._running = called, self.now(), began
+        output, results = (missing, None) if missing is not None else await self._call(called)
+        tries: Tries = ()
+        if not called.task.pure and (policy := RetryPolicy.of(called.task.spec)) is not None:
+            tries = noted(self.work.frame.tries, output, round((clock.monotonic() - began) * 1000, 3))
+            if policy.repeats(output, tries):
+                self.work.frame.tries = tries
+                return await self._wait_for_try(policy, output)
+        if results is not None:
+            output = await self._stored(output, results)
+        if tries and (len(tries) > 1 or self.work.pipeline.reads_meta):
+            output = replace(output, meta={**output.meta, "tries": list(tries)})
+        _, started_at, begun = self._running
+        self._running, ended = None, clock.monotonic()
+        ms = round((ended - begun) * 1000, 3)
+        fact = take(self.work, called, output, self.now(), chance=clock.chance(), ms=ms)
+        await self._add(replace(fact, started_at=started_at))
+        # The barrier: the next effect begins only after this one is committed.
+        if not called.task.pure or ended - self._reported >= OVERDUE_S:
+            self._reported = ended
+            return await self._flush()
+        return True
+
+    async def _wait_for_try(self, policy: RetryPolicy, output: Output) -> bool:
+        """Wait between two tries: a short time here; a long time, or while the worker drains, parked (D92)."""
+        worker, frame = self.worker, self.work.frame
+        delay = policy.delay_s(frame.tries)
+        until = self.now() + timedelta(seconds=delay)
+        self.say(policy.line(frame.tries, output, delay))
+        if delay <= PARK_AFTER_S and not worker.draining:
+            try:
+                async with asyncio.timeout(None) as self._timeout:
+                    self._between_tries = True
+                    failpoint("worker.before-next-try")
+                    await worker.clock.sleep(delay)
+            except TimeoutError:
+                pass  # the frame is stopped, or the worker drains
+            finally:
+                self._timeout, self._between_tries = None, False
+            if self._stopped or not worker.draining:
+                return True
+        parked = FrameParked(frame=frame.id, call=frame.calls + 1, until=ForTime(at=until), tries=frame.tries)
+        await self._flush(parked)
+        return False
 
     async def _release(self) -> None:
         """The worker is draining and runs no call of the frame: an empty report returns it."""
@@ -176,23 +222,22 @@ class FrameDriver:
 
     # Calls
 
-    async def _call(self, called: RunTask) -> Output:
+    async def _call(self, called: RunTask) -> tuple[Output, ResultStore | None]:
+        """One try, and the store for a large result; without a store its output is recorded as it is."""
         if self._missing is not None:
-            return self._missing
+            return self._missing, None
         if not called.task.pure and self._lost:
             lost, self._lost = self._lost, 0
             reason = f'{lost} workers vanished one after the other while they ran task "{called.task.name}"'
-            return failed("lost", f"{reason}: it is not tried again")
+            return failed("lost", f"{reason}: it is not tried again"), None
         try:
             self.result_policy = ResultPolicy.of(called.task.spec)
             results = self.result_policy.store_in(self.worker.results)
         except Rejected as error:
-            return failed("input", str(error))
+            return failed("input", str(error)), None
         seconds = total_s(called.task.spec)
         if called.task.pure and seconds is None:
-            return await self._stored(
-                self._credentials.mask_output(called, await self.worker.tool(called, self)), results
-            )
+            return self._credentials.mask_output(called, await self.worker.tool(called, self)), results
         try:
             async with asyncio.timeout(seconds) as self._timeout:
                 failpoint("worker.before-call")
@@ -204,7 +249,7 @@ class FrameDriver:
             output = failed("timeout", f'task "{called.task.name}" timed out after {seconds:g} s', retryable=True)
         finally:
             self._timeout = None
-        return await self._stored(self._credentials.mask_output(called, output), results)
+        return self._credentials.mask_output(called, output), results
 
     def say(self, text: str) -> None:
         """Publish a line of the tool. Lines are not stored."""
@@ -284,6 +329,8 @@ class FrameDriver:
         which have ended without a report.
         """
         self._looks += 1
+        if self._between_tries and self.worker.draining:
+            self._interrupt()
         if self._reporting is not None and not self._reporting.done():
             return
         now, running = self.worker.clock.monotonic(), self._running

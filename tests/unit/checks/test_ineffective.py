@@ -40,8 +40,6 @@ def places(body: str) -> list[tuple[str, int, int]]:
         (task("kind: python\ncode: result = 1\nspec: {timeout: {read: 1}}"), 9, 24),
         (task("kind: wait\nseconds: 1\nspec: {timeout: 3}"), 9, 14),
         (task("kind: noop\nspec: {retry: {attempts: 2}}"), 8, 14),
-        (task("kind: http\nurl: x\nspec: {retry: {attempts: 2}}"), 9, 14),
-        (task("kind: http\nurl: x\nspec: {http: {retry: {attempts: 2}}}"), 9, 21),
         ("executor: {spec: {retry: {attempts: 2}}}\n" + NOOP, 4, 19),
         ("executor: {spec: {http: {timeout: 3}}}\n" + NOOP, 4, 19),
         ("workflow:\n- {step: start, tool: {kind: noop}, spec: {http: {timeout: 3}}}\n", 5, 44),
@@ -64,6 +62,9 @@ def test_a_key_without_effect_is_told_d100(body: str, line: int, column: int) ->
         "executor: {spec: {policy: {failure: {mode: best_effort}}, http: {timeout: 3}}}\n" + task("kind: http\nurl: x"),
         task("kind: http\nurl: x\nspec: {timeout: {connect: 1, read: 1, total: 2}, http: {redirects: 2}}"),
         task("kind: python\ncode: result = 1\nspec: {timeout: {total: 2}}"),
+        task("kind: http\nurl: x\nspec: {retry: {attempts: 2, delay: 1}}"),
+        task("kind: http\nurl: x\nspec: {http: {retry: {attempts: 2, delay: 1}}}"),
+        "executor: {spec: {retry: {attempts: 2, delay: 1}}}\n" + task("kind: http\nurl: x"),
         "keychain: [{name: k, kind: bearer}]\n" + task("kind: http\nauth: k\nurl: x"),
     ],
 )

@@ -876,6 +876,8 @@ export interface components {
             directive: string;
             rule: string | null;
             error: components["schemas"]["Failure"] | null;
+            /** @default 1 */
+            tries?: number;
         };
         /** CancelRequest */
         CancelRequest: {
@@ -1122,6 +1124,7 @@ export interface components {
             ][];
             set: string[];
             rules: string[];
+            retry?: string | null;
         };
         /** Explanation */
         Explanation: {
@@ -1280,6 +1283,10 @@ export interface components {
             ] | null;
             /** @default false */
             stored?: boolean;
+            /** @default [] */
+            tries?: {
+                [key: string]: unknown;
+            }[];
             /** @constant */
             fact: "frame.parked";
         };

@@ -139,6 +139,9 @@ def _data(envelope: Envelope) -> Iterator[str]:
         yield one_line(envelope.task_label)
     if envelope.attempt is not None and envelope.attempt > 1:
         yield f"attempt {envelope.attempt}"
+    match envelope.name, envelope.data.get("output"):
+        case "task.done", {"meta": {"tries": [_, *_, {"try": int(tries)}]}}:
+            yield f"{tries} tries"
     left_out = _LEFT_OUT.get(envelope.name, _SHOWN_ELSEWHERE)
     found = (_text(key, value) for key, value in envelope.data.items() if key not in left_out)
     yield from dict.fromkeys(text for text in found if text)
@@ -173,6 +176,8 @@ def _text(key: str, value: JSON) -> str:
             return f"for the {kind} {one_line(str(awaited))}"
         case "set", {**values}:
             return f"sets {', '.join(one_line(str(each)) for each in values)}"
+        case "tries", [*_, {"try": tried, "kind": kind, "message": message}]:
+            return f"try {tried} failed: {one_line(str(kind))}: {one_line(str(message))}"
         case "ms", _:
             return f"{value:,.0f} ms"
         case "reads", [*paths]:

@@ -324,16 +324,17 @@ class Progress:
 
     def _task_done(self, id: str, fact: facts.TaskDone, at: datetime) -> None:
         self._end_call(id, fact.frame)
-        if fact.directive != "retry" and fact.attempt == 1:
+        again = fact.repeats
+        if not again and fact.attempt == 1:
             return  # the usual case
         row = self.rows.get((id, frame_parts(fact.frame)[0]))
         if row is None:
             return
         row.note = ""
+        for each in (row, *row.callers()):
+            each.retries += again
         if fact.directive != "retry":
             return
-        for each in (row, *row.callers()):
-            each.retries += 1
         wait = max(0.0, (fact.until - at).total_seconds()) if fact.until is not None else 0.0
         row.note = f"attempt {fact.attempt + 1}" + (f" in {duration(wait)}" if wait >= 0.1 else "")
         if row.total is None and row.depth == 0:

@@ -101,6 +101,7 @@ class DuckdbTool(Tool):
     """
 
     kind = "duckdb"
+    failures = ("duckdb",)
     ignores = ("auth", "timeout.connect", "timeout.read")
     Input = DuckdbInput
     Spec = DuckdbSpec

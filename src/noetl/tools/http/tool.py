@@ -102,6 +102,7 @@ class HttpTool(Tool):
     """
 
     kind = "http"
+    failures = ("http",)
     connects = True
     unjudged = "nothing"
     Input = HttpInput

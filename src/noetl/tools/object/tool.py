@@ -85,6 +85,7 @@ class ObjectTool(Tool):
     """
 
     kind = "object"
+    failures = ("object",)
     connects = True
     Input = ObjectInput
     one_of = (("get", "put", "list", "delete", "copy"),)

@@ -96,6 +96,7 @@ class PostgresTool(Tool):
     """
 
     kind = "postgres"
+    failures = ("postgres",)
     ignores = ("timeout.read",)
     connects = True
     Input = PostgresInput

@@ -92,6 +92,7 @@ class PythonTool(Tool):
     """
 
     kind = "python"
+    failures = ("python", "limit")
     ignores = ("auth", "timeout.connect", "timeout.read")
     unjudged = "depth"
     Input = PythonInput

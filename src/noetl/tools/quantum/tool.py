@@ -99,6 +99,7 @@ class QuantumTool(Tool):
     """
 
     kind = "quantum"
+    failures = ("quantum",)
     ignores = ("auth", "timeout.connect", "timeout.read")
     Input = QuantumInput
     Spec = QuantumSpec

@@ -97,6 +97,7 @@ class ShellTool(Tool):
     """
 
     kind = "shell"
+    failures = ("shell", "limit")
     ignores = ("auth", "timeout.connect", "timeout.read")
     Input = ShellInput
     Spec = ShellSpec

@@ -65,6 +65,7 @@ class SqliteTool(Tool):
     """
 
     kind = "sqlite"
+    failures = ("sqlite",)
     ignores = ("auth", "timeout.connect", "timeout.read")
     Input = SqliteInput
     Spec = SqliteSpec
