@@ -49,6 +49,7 @@ class Example(NamedTuple):
 EXAMPLES = (
     Example("hello", "nothing"),
     Example("word_count", "nothing"),
+    Example("typed_inputs", "nothing"),
     Example("pagination", "`services.py`, PostgreSQL, the extras `postgres` and `duckdb`"),
     Example("nested_loops"),
     Example("fan_out_join"),

@@ -47,7 +47,7 @@ NOTE = "<!-- Written by scripts/reference.py from the code and docs/reference/_p
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in a part becomes tables of keys.
 THEMES = (
-    "language", "documents", "steps", "loops", "pipeline", "templates", "results", "credentials", "migration",
+    "language", "documents", "inputs", "steps", "loops", "pipeline", "templates", "results", "credentials", "migration",
 )  # fmt: skip
 KEYS = re.compile(r"<!-- keys: (.+) -->")
 CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)

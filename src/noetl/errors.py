@@ -1,8 +1,8 @@
-"""All exceptions that may cross a package boundary, and Problem, which describes an error in a playbook.
+"""All exceptions that may cross a package boundary, and Problem: an error in a playbook.
 
 NoetlError
 ├── PlaybookError   the playbook is invalid         CLI 2
-├── Rejected        not permitted now               CLI 1
+├── Rejected        not permitted now               CLI 1, InputError 2
 ├── NotFound        no such object                  CLI 1
 ├── Conflict        another writer was first        internal: reload
 ├── Fenced          another owner has taken over    internal: stop
@@ -82,6 +82,24 @@ class Rejected(NoetlError):
     def __init__(self, code: str, reason: str) -> None:
         super().__init__(f"{code}: {reason}")
         self.code = code
+
+
+class InputProblem(NamedTuple):
+    """Why one value of a request does not fit the inputs that the playbook declares. It never contains the value."""
+
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.message}"
+
+
+class InputError(Rejected):
+    """Values of a request do not fit the inputs of the playbook; `problems` lists all of them. Nothing has run."""
+
+    def __init__(self, problems: Iterable[InputProblem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("bad-input", "; ".join(map(str, self.problems)))
 
 
 class NotFound(NoetlError):

@@ -142,6 +142,8 @@ def test_what_is_registered_is_run_by_its_path_and_version(client: Client) -> No
     code, document = client.json("run", "remote/said@1")
     assert (code, document["output"]["data"]) == (0, {"says": "one"})
     done = client.call("run", "remote/said", "--set", "m=2")
+    assert (done.returncode, done.stdout) == (2, "")
+    done = client.call("run", "remote/said", "--set", "m=2", "--allow-extra")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "  says: two")
     assert '"m"' in done.stderr, "a value that it does not know"
     done = client.call("run", "remote/none")

@@ -15,7 +15,7 @@ from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TAS
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
-from noetl.playbook.model import COMPENSATE, Block, Pipeline, Step, Task
+from noetl.playbook.model import COMPENSATE, Block, InputField, Pipeline, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import NAME, ProblemReport
 from noetl.template.compile import Read, Template
@@ -23,6 +23,7 @@ from noetl.template.values import is_template
 
 _MISSING = {
     "undeclared-workload": "workload declares no default for",
+    "unknown-input": "input does not declare",
     "unset-ctx": "nothing sets",
     "unset-step": "nothing in this step sets",
     "unset-iter": "nothing in this loop sets",
@@ -104,7 +105,7 @@ class ReadChecker:
         owner = self._owner(use)
         word = ".".join(map(str, read.path))
         fix = None
-        if root in self.program.playbook.workload:
+        if root in self.program.playbook.workload or (self.program.inputs and root in self.program.inputs.fields):
             fix = f"workload.{word}"
         elif root in owner.iterators:
             fix = f"iter.{word}"
@@ -149,7 +150,16 @@ class ReadChecker:
         elif len(read.path) > 1:
             self._output_field(name, [task for task in use.owner.tasks if task.name == name], use, read)
 
+    def _declared(self, declared: Sequence[InputField], use: TemplateUse, read: Read) -> None:
+        names = [field.name for field in declared]
+        if read.path[1] not in names:
+            severity: Severity | None = "warning" if read.optional else None
+            self._missing("unknown-input", use, read, names, severity=severity)
+
     def _workload(self, use: TemplateUse, read: Read) -> None:
+        if (declared := self.program.playbook.inputs) is not None:
+            self._declared(declared, use, read)
+            return
         value: JSON = self.program.playbook.workload
         for length, part in enumerate(read.path[1:], 2):
             if not isinstance(value, dict):
@@ -300,13 +310,23 @@ class ReadChecker:
         if not read.optional and not known.touch(read.path[1:]):
             self._missing(code, use, read, {str(target[0]) for target in known.targets})
 
-    def _missing(self, code: str, use: TemplateUse, read: Read, known: Iterable[str], length: int = 2) -> None:
+    def _missing(
+        self,
+        code: str,
+        use: TemplateUse,
+        read: Read,
+        known: Iterable[str],
+        length: int = 2,
+        *,
+        severity: Severity | None = None,
+    ) -> None:
         """The path does not exist from its `length`-th part on; `known` are the parts that exist."""
         name = ".".join(map(str, read.path[:length]))
         near = self.report.similar(str(read.path[length - 1]), known)
         fix = ".".join([*map(str, read.path[: length - 1]), near]) if near else None
         hint = f'; did you mean "{fix}"?' if fix else ""
-        self.report.add(code, use.path, f'{_MISSING[code]} "{name}"{hint}', word=name, fix=fix)
+        message = f'{_MISSING[code]} "{name}"{hint}'
+        self.report.add(code, use.path, message, word=name, fix=fix, severity=severity)
 
     def _owner(self, use: TemplateUse) -> _Owner:
         at = use.owner.at

@@ -19,6 +19,7 @@ class RunOptions(NamedTuple):
     dialect: DialectChoice = "canonical"
     format: FormatChoice = "auto"
     detach: bool = False
+    allow_extra: bool = False  # `--set` of keys that the playbook does not declare
 
 
 class CheckOptions(NamedTuple):
@@ -54,7 +55,7 @@ def parse(arguments: Sequence[str]) -> CheckOptions | RunOptions | None:
         case ["check", *rest]:
             return _check(_sorted(rest, {"--strict"}, {"--format", "--dialect"}))
         case ["run", *rest]:
-            return _run(_sorted(rest, set(), {"--set", "--workload", "--db", "--format", "--dialect"}))
+            return _run(_sorted(rest, {"--allow-extra"}, {"--set", "--workload", "--db", "--format", "--dialect"}))
     return None
 
 
@@ -94,4 +95,5 @@ def _run(arguments: _Arguments | None) -> RunOptions | None:
         return None
     format, dialect = chosen
     sets, workload, db = (tuple(arguments.options["--set"]), arguments.last("--workload"), arguments.last("--db"))
-    return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format)
+    extra = "--allow-extra" in arguments.flags
+    return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format, allow_extra=extra)

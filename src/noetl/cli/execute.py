@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from noetl.cli.output.screen import Screen, is_terminal, short, with_hint
-from noetl.errors import Damaged, NotFound, PlaybookError, Rejected, Unavailable
+from noetl.errors import Damaged, InputError, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
@@ -34,6 +34,7 @@ BROKEN_PIPE: Final = 141
 EXIT_CODES: Final[dict[type[BaseException], int]] = {
     PlaybookError: WRONG,
     UsageError: WRONG,
+    InputError: WRONG,
     Rejected: FAILED,
     NotFound: FAILED,
     Unavailable: UNAVAILABLE,
@@ -44,6 +45,7 @@ EXIT_CODES: Final[dict[type[BaseException], int]] = {
 }
 _KINDS: Final[dict[type[Exception], str]] = {
     UsageError: "usage",
+    InputError: "bad-input",
     Rejected: "rejected",
     NotFound: "not-found",
     Unavailable: "unavailable",
@@ -141,12 +143,16 @@ def _report(reporter: Reporter, error: Exception) -> int:
     code = EXIT_CODES[family]
     kind = error.code if isinstance(error, Rejected) else _KINDS[family]
     message = str(error).removeprefix(f"{kind}: ")
-    reporter.warn(message)
+    inputs = error.problems if isinstance(error, InputError) else ()
+    reporter.warn(
+        "\n  ".join(["the values do not fit the inputs of the playbook:", *map(str, inputs)]) if inputs else message
+    )
     if reporter.advice is not None and code == UNAVAILABLE:
         reporter.warn(reporter.advice)
-    reporter.document(
-        {"execution_id": reporter.execution_id, "status": reporter.status, "error": {"kind": kind, "message": message}}
-    )
+    failure: dict[str, JSON] = {"kind": kind, "message": message}
+    if inputs:
+        failure["fields"] = [each._asdict() for each in inputs]
+    reporter.document({"execution_id": reporter.execution_id, "status": reporter.status, "error": failure})
     return code
 
 

@@ -21,7 +21,7 @@ from noetl.cli.output.problems import print_notes
 from noetl.cli.output.progress import Progress, drawn
 from noetl.cli.output.screen import short
 from noetl.cli.output.summary import summary
-from noetl.cli.workload import read_workload, undeclared
+from noetl.cli.workload import UNDECLARED_MAX, read_workload, undeclared
 from noetl.control.refusals import describe_problems
 from noetl.errors import NotFound, Unavailable
 from noetl.net.describe import count
@@ -37,7 +37,6 @@ from noetl.views.styled_text import Styled
 Begin: TypeAlias = Callable[[], Coroutine[object, object, Execution]]
 
 PAUSED_GRACE_S: Final = 86_400.0  # running calls of a paused execution finish (D67)
-UNDECLARED_MAX: Final = 5  # undeclared keys of the workload that are named
 CODES: Final = {
     "ok": OK, "error": FAILED, "cancelled": FAILED, "paused": INTERRUPTED, "running": INTERRUPTED
 }  # fmt: skip
@@ -54,7 +53,8 @@ def _run(reporter: Reporter, options: RunOptions) -> int:
         session.detach()
     if options.file == STDIN == options.workload:
         raise UsageError("standard input can be read only once: for the playbook or for the workload")
-    workload = read_workload(options.workload, options.sets)
+    given = read_workload(options.workload, options.sets)
+    workload = partial(given.values_for, allow_extra=options.allow_extra)
     source = find_source(options.file)
     is_new_file = target.is_new_file
 
@@ -64,7 +64,7 @@ def _run(reporter: Reporter, options: RunOptions) -> int:
         finally:
             if is_new_file and target.exists:
                 reporter.warn(f"a new database: {target.option}")
-        _print_notes(reporter, execution, options.file, workload)
+        _print_notes(reporter, execution, options.file, given.values)
         return execution
 
     async def work() -> int:
@@ -86,7 +86,7 @@ def _print_notes(reporter: Reporter, execution: Execution, file: str, workload: 
         reporter.warn(f"{count(warnings, 'warning')}; see noetl check {file}")
     for sentence in notes.ignored:
         reporter.warn(sentence)
-    unknown = list(undeclared(notes.declared, workload))
+    unknown = list(undeclared(notes.declared.defaults, workload)) if notes.declared.types is None else []
     for sentence in unknown[:UNDECLARED_MAX]:
         reporter.warn(sentence)
     if len(unknown) > UNDECLARED_MAX:

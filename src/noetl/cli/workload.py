@@ -4,22 +4,62 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
+from typing import Final, NamedTuple
 
 from noetl.output import JSON
 from noetl.playbook.source import DEPTH_MAX, Mapping, parse, plain
 from noetl.playbook.spec import merge
+from noetl.session.declared import DeclaredWorkload
 from noetl.session.errors import UsageError
 from noetl.session.sources import read_source
 
+UNDECLARED_MAX: Final = 5  # undeclared keys of the workload that are named
+_TEXT_TYPES: Final = ("string", "date", "datetime", "file")
 SHOWN_MAX = 40  # characters of a key in an error; a value may be a secret
 
 
-def read_workload(file: str | None, sets: Sequence[str]) -> dict[str, JSON]:
+class GivenWorkload(NamedTuple):
+    """What the command line gives, before the playbook is known."""
+
+    values: dict[str, JSON]  # all of it, merged
+    sets: dict[str, JSON] = {}  # the part that `--set` gives
+    texts: dict[str, str] = {}  # as written, of each `--set` whose key has no dot
+
+    def values_for(self, declared: DeclaredWorkload, *, allow_extra: bool = False) -> dict[str, JSON]:
+        """The values of the request. Raises UsageError for a `--set` that the playbook does not know (D104)."""
+        if declared.types is not None:
+            return {**self.values, **dict(self._typed_texts(declared.types))}
+        unknown = (
+            []
+            if allow_extra or declared.reads_all
+            else list(undeclared(declared.defaults, self.sets, reads=declared.reads))
+        )
+        if unknown:
+            advice = "correct the key, declare it under `workload`, or add --allow-extra"
+            raise UsageError(f"--set: {'; '.join(unknown[:UNDECLARED_MAX])} ({advice})")
+        return self.values
+
+    def _typed_texts(self, types: dict[str, JSON]) -> Iterator[tuple[str, JSON]]:
+        """`--set zip=01234` of a text input is that text, also where YAML would read a number."""
+        for name, text in self.texts.items():
+            value = self.values[name]
+            is_scalar = not isinstance(value, str | list | dict)
+            if is_scalar and types.get(name) in _TEXT_TYPES and (value is not None or not text.strip()):
+                yield name, text.strip()
+
+
+def read_workload(file: str | None, sets: Sequence[str]) -> GivenWorkload:
     """`--set` overrides `--workload`, a later `--set` an earlier one. Raises UsageError."""
-    workload = _from_file(file) if file is not None else {}
+    given: dict[str, JSON] = {}
+    texts: dict[str, str] = {}
     for each in sets:
-        workload = merge(workload, _from_option(each))
-    return workload
+        given = merge(given, _from_option(each))
+        key, _, text = each.partition("=")
+        if "." in key:
+            texts.pop(key.partition(".")[0], None)
+        else:
+            texts[key] = text
+    return GivenWorkload(merge(_from_file(file) if file is not None else {}, given), given, texts)
 
 
 def _from_file(file: str) -> dict[str, JSON]:
@@ -62,13 +102,20 @@ def _cut(text: str) -> str:
     return text if len(text) <= SHOWN_MAX else text[: SHOWN_MAX - 1] + "…"
 
 
-def undeclared(declared: dict[str, JSON], given: dict[str, JSON], path: str = "") -> Iterator[str]:
-    """A sentence for each key that the playbook does not declare; an empty mapping allows any key."""
+def undeclared(
+    declared: dict[str, JSON], given: dict[str, JSON], path: str = "", *, reads: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """A sentence for each key that the playbook does not declare; an empty mapping allows any key.
+
+    `reads`: keys that its templates read, and that count as declared.
+    """
     for key, value in given.items():
         name = f"{path}{key}"
         if key not in declared:
+            if name in reads:
+                continue
             near = get_close_matches(key, declared, n=1)
             hint = f'; did you mean "{path}{near[0]}"?' if near else ""
             yield f'the playbook\'s workload has no "{name}"{hint}'
         elif isinstance(value, dict) and isinstance(declared[key], dict) and declared[key]:
-            yield from undeclared(declared[key], value, f"{name}.")
+            yield from undeclared(declared[key], value, f"{name}.", reads=reads)

@@ -21,7 +21,17 @@ from msgspec import Struct
 from noetl import __version__
 from noetl.api.playbooks import ProblemDetails, to_problem
 from noetl.clock import Clock, SystemClock
-from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Problem, Rejected, Unavailable
+from noetl.errors import (
+    Damaged,
+    InputError,
+    InputProblem,
+    NoetlError,
+    NotFound,
+    PlaybookError,
+    Problem,
+    Rejected,
+    Unavailable,
+)
 from noetl.output import JSON
 from noetl.secret import Secret
 
@@ -99,6 +109,9 @@ def error_from(status: int, body: bytes, url: str, file: str = "playbook") -> No
         problems = tuple(to_problem(each, file) for each in details.problems)
         id = details.execution_id
         return PlaybookRefused(problems, id) if id else PlaybookError(problems)
+    if details.code == "bad-input" and details.fields:
+        fields = (InputProblem(each.name.removeprefix("workload."), each.message) for each in details.fields)
+        return InputError(fields)
     if 300 <= status < 400:
         return Unavailable(f"{url} redirects (HTTP {status}): use the address of the server itself")
     if details.code == "damaged":

@@ -112,8 +112,15 @@ class Control:
             await self.submit(live, start, _nothing)
         except Rejected as error:
             if error.code != "already-started":
+                self._discard(live)
                 raise
             await self.read(live, _nothing)  # the first start may not be committed yet
+
+    def _discard(self, live: LiveExecution) -> None:
+        """A refused start leaves nothing: the next one with this id may name another playbook."""
+        if live.state.status == "new" and not live.busy and not live.inbox:
+            self.executions.pop(live.id, None)
+            self.owners.on_ended(live.id)
 
     async def _known(self, execution_id: str) -> LiveExecution | None:
         """None: it is new. The status is enough to see that."""

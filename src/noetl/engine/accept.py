@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -33,7 +34,7 @@ from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, is_foreign, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.engine.stored import STORED, NeedsValues, ref_of, stored_key_in
-from noetl.errors import Rejected
+from noetl.errors import InputError, InputProblem, Rejected
 from noetl.ids import START_TOKEN, frame_parts, run_id
 from noetl.net.origins import SUFFIX
 from noetl.net.program import Program
@@ -100,9 +101,16 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
         depth=command.depth, by=command.by, stored=stored, level=command.level,
     )  # fmt: skip
-    workload = merge(playbook.workload, command.workload)
+    defaults = playbook.workload if program.inputs is None else program.inputs.defaults
     entry = program.steps[playbook.entry]
-    error = command.error or (_unmerged(playbook.workload, command.workload) if stored else None)
+    error = command.error or (_unmerged(defaults, command.workload) if stored else None)
+    if program.inputs is None:
+        workload = merge(defaults, command.workload)
+    else:
+        workload, problems = program.inputs.fit(command.workload, _is_stored, program.folder)
+        if problems and command.parent is None:
+            raise InputError(problems)
+        error = error or (_misfit(problems) if problems else None)
     if error is None and command.parent is None:
         error = _foreign(command.workload)
     input = {}
@@ -119,6 +127,17 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     return [requested, facts.Evaluated(keychain=command.keychain), facts.Started(workload=workload, token=token)]
+
+
+def _is_stored(value: JSON) -> bool:
+    return ref_of(value) is not None
+
+
+def _misfit(problems: Sequence[InputProblem]) -> Failure:
+    """Why a child cannot start: its caller gives other inputs than it declares (D104)."""
+    message = f"the inputs do not fit: {'; '.join(map(str, problems))}"
+    fields: list[JSON] = [{"name": each.name, "message": each.message} for each in problems]
+    return Failure(kind="input", message=message, details={"fields": fields})
 
 
 def _foreign(workload: dict[str, JSON]) -> Failure | None:

@@ -24,7 +24,17 @@ from msgspec.structs import replace
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.moves import Decision, Delegation, FramePlace, Work
 from noetl.engine.state import Frame
-from noetl.errors import Damaged, NoetlError, NotFound, PlaybookError, Problem, Rejected, Unavailable
+from noetl.errors import (
+    Damaged,
+    InputError,
+    InputProblem,
+    NoetlError,
+    NotFound,
+    PlaybookError,
+    Problem,
+    Rejected,
+    Unavailable,
+)
 from noetl.net.program import Program
 from noetl.output import JSON, Output
 from noetl.ports import Epoch, Grant, ReportAnswer
@@ -143,6 +153,7 @@ class _Error(Struct, frozen=True, omit_defaults=True):
     words: str
     code: str = ""  # of Rejected
     problems: tuple[Problem, ...] = ()
+    inputs: tuple[InputProblem, ...] = ()  # of InputError
 
 
 class _Reply(Struct, frozen=True, omit_defaults=True):
@@ -218,6 +229,8 @@ def decode_reply(body: bytes, decode: Callable[[Raw], T]) -> T:
 
 def _error_of(error: NoetlError) -> _Error:
     match error:
+        case InputError(code=code, problems=problems):
+            return _Error("rejected", str(error).removeprefix(f"{code}: "), code, inputs=problems)
         case Rejected(code=code):
             return _Error("rejected", str(error).removeprefix(f"{code}: "), code)
         case PlaybookError(problems=problems):
@@ -230,6 +243,8 @@ def _error_of(error: NoetlError) -> _Error:
 
 
 def _raised(error: _Error) -> NoetlError:
+    if error.inputs:
+        return InputError(error.inputs)
     if error.kind == "rejected":
         return Rejected(error.code, error.words)
     if error.kind == "playbook":

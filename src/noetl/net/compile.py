@@ -47,6 +47,7 @@ from noetl.template.projection import reads_data
 from noetl.template.values import is_template
 
 if TYPE_CHECKING:
+    from noetl.net.inputs import Inputs
     from noetl.net.output_schema import OutputSchema
 
 CTX_TARGETS_LIGHT = 16  # this many values of the maximum size fit into ctx (D55)
@@ -102,7 +103,16 @@ class _Compiler:
             for name, pipeline in self.blocks.items():
                 self.blocks[name] = replace(pipeline, reads_failed=True)
         bits = {name: 1 << place for place, name in enumerate(steps)}
-        return Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
+        program = Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
+        return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
+
+    def _inputs(self) -> Inputs:
+        from noetl.net.inputs import compile_inputs
+
+        inputs, faults = compile_inputs(self.playbook)
+        for code, path, message, fix, key in faults:
+            self.report.add(code, path, message, fix=fix, key=key)
+        return inputs
 
     def _step(self, step: Step) -> CompiledStep:
         admit = None

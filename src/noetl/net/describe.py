@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from noetl.escape import one_line, shorten
 from noetl.output import JSON
-from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, RETRY_ATTEMPTS, Guard, Loop, Pipeline, Policy, Rule, When
+from noetl.playbook.model import (
+    DEFAULT_MAX_IN_FLIGHT,
+    RETRY_ATTEMPTS,
+    Guard,
+    InputField,
+    Loop,
+    Pipeline,
+    Policy,
+    Rule,
+    When,
+)
 from noetl.template.compile import is_template
 
 VALUE_MAX = 60  # characters of a value that are displayed
@@ -59,6 +70,21 @@ def value(data: JSON) -> str:
         case dict():
             return "{}"
     return str(data)
+
+
+def limits(field: InputField) -> Iterator[str]:
+    """What an input allows beside its type."""
+    unit = {"string": " characters", "list": " items", "map": " keys"}.get(field.type, "")
+    if field.enum is not None:
+        yield f"one of {', '.join(map(value, field.enum))}"
+    if field.min is not None:
+        yield f"at least {field.min}{unit}"
+    if field.max is not None:
+        yield f"at most {field.max}{unit}"
+    if field.pattern is not None:
+        yield shorten(f"matches {one_line(field.pattern)}", VALUE_MAX)
+    if field.format is not None:
+        yield field.format
 
 
 def type_of(data: JSON) -> str:

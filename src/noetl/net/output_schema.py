@@ -35,7 +35,7 @@ _TYPES: dict[str, tuple[str, Callable[[JSON], bool]]] = {
 }
 _DATE, _TIME = r"\d{4}-(0[1-9]|1[0-2])-(0[1-9]|[12]\d|3[01])", r"([01]\d|2[0-3]):[0-5]\d:([0-5]\d|60)(\.\d+)?"
 _ZONE = r"(Z|[+-]([01]\d|2[0-3]):[0-5]\d)"
-_FORMATS = {
+FORMATS = {
     name: re.compile(pattern, re.IGNORECASE)
     for name, pattern in {
         "date": _DATE,
@@ -272,7 +272,7 @@ def _pattern(run: _Run, pattern: str, value: str, where: Where, _schema: Schema)
 
 @_rule("format", "format", str)
 def _format(run: _Run, name: str, value: str, where: Where, _schema: Schema) -> None:
-    if not _FORMATS[name].fullmatch(value):
+    if not FORMATS[name].fullmatch(value):
         run.add(where, f"it is not of the format {name}")
 
 
@@ -410,7 +410,7 @@ _ARGUMENTS: dict[str, tuple[str, Callable[[Any], bool]]] = {
         f"one of {', '.join(_TYPES)}, or a list of them",
         lambda value: all(type(each) is str and each in _TYPES for each in (value if type(value) is list else [value])),
     ),
-    "format": (f"one of {', '.join(_FORMATS)}; for others use pattern", lambda value: value in list(_FORMATS)),
+    "format": (f"one of {', '.join(FORMATS)}; for others use pattern", lambda value: value in list(FORMATS)),
     "pattern": ("text", lambda value: type(value) is str),
     "ref": ("a part of this schema, for example #/$defs/item", lambda value: type(value) is str),
     "schema": ("a schema", lambda value: type(value) in (dict, bool)),

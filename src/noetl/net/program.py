@@ -17,7 +17,8 @@ from noetl.playbook import model
 from noetl.playbook.source import Path
 from noetl.template.compile import Template, Value
 
-if TYPE_CHECKING:  # only tasks with `spec.validate` need it
+if TYPE_CHECKING:  # only playbooks with `input`, and tasks with `spec.validate`, need them
+    from noetl.net.inputs import Inputs
     from noetl.net.output_schema import OutputSchema
 
 Condition: TypeAlias = Template | bool  # False also for a guard that could not be compiled
@@ -182,6 +183,7 @@ class Program(NamedTuple):
     templates: tuple[TemplateUse, ...]  # all templates of the playbook
     digest: str = ""  # digest of the playbook's text
     folder: str | None = None  # folder of the file from which it was read
+    inputs: Inputs | None = None  # the declared inputs; None: `workload` takes any key
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:

@@ -5,6 +5,8 @@ The reader, the JSON Schema, the language page of the docs and the messages abou
 
 from __future__ import annotations
 
+from typing import get_args
+
 from noetl.defaults import POOL
 from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
@@ -803,6 +805,45 @@ def _executor(kinds: Kinds) -> RecordShape:
     )
 
 
+INPUT_TYPES: tuple[model.InputType, ...] = get_args(model.InputType)
+INPUT_FORMATS = ("email", "ipv4", "time", "uri", "uuid")
+
+
+def _value_keys() -> dict[str, KeyShape]:
+    """The keys that describe a value: an input, or the items of a list."""
+    bound = UnionShape((NumberShape(), TextShape()))
+    return {
+        "type": KeyShape(ChoiceShape(INPUT_TYPES), "type of the value", required=True, example="string"),
+        "desc": KeyShape(TextShape(), "description for readers and callers"),
+        "enum": KeyShape(ListShape(AnyShape()), "the allowed values", example="[daily, weekly]"),
+        "pattern": KeyShape(
+            TextShape(), "with string: RE2 pattern that the whole text must match", example='"[A-Z]{3}"'
+        ),
+        "min": KeyShape(bound, "smallest number, earliest date, or minimum length of a string, list or map"),
+        "max": KeyShape(bound, "largest number, latest date, or maximum length of a string, list or map"),
+        "format": KeyShape(ChoiceShape(INPUT_FORMATS), "with string: form of the text"),
+    }
+
+
+INPUT = RecordShape(
+    "input",
+    "An input of the playbook. It is required unless it has a default, or says `required: false`.",
+    {
+        **_value_keys(),
+        "items": KeyShape(
+            RecordShape("items", "The items of a list.", _value_keys()), "with list: what each item must be"
+        ),
+        "default": KeyShape(
+            AnyShape(), "value for a request that gives none; it may be written under `workload` instead"
+        ),
+        "required": KeyShape(
+            BooleanShape(), "false: without a value it is null; by default an input without a default is required"
+        ),
+        "secret": KeyShape(BooleanShape(), "reserved: `true` is refused; declare secrets under `keychain`"),
+    },
+)
+
+
 def language(kinds: Kinds) -> RecordShape:
     """The whole document (D3)."""
     metadata = RecordShape(
@@ -834,7 +875,12 @@ def language(kinds: Kinds) -> RecordShape:
             "executor": KeyShape(_executor(kinds), "limits and defaults"),
             "workload": KeyShape(
                 MapShape(),
-                "inputs with their defaults; the request is merged over them, and they never change during a run",
+                "inputs with their defaults; the request is merged over them, and they never change during a run; `input` declares their types",
+            ),
+            "input": KeyShape(
+                MapShape(INPUT),
+                "types of the inputs, by name: a request with other keys or with values that do not fit is refused",
+                example="{day: {type: date, desc: the day to load}}",
             ),
             "workflow": KeyShape(ListShape(_step(kinds)), "the steps", required=True),
             "workbook": KeyShape(MapShape(_block(kinds)), "named pipelines that several steps can call"),

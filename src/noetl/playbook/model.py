@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 from noetl.output import JSON
 from noetl.playbook.source import Path
@@ -15,6 +15,7 @@ from noetl.playbook.source import Path
 Directive: TypeAlias = Literal["continue", "retry", "jump", "break", "fail", "skip"]
 Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
 When: TypeAlias = str | bool  # a template, or a boolean
+InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime", "list", "map", "file"]
 
 END = "end"  # an arc may lead here without such a step (D6)
 COMPENSATE = "compensate"  # the block that undoes a run of a step: s/compensate, and its runs s#1/compensate#1
@@ -148,6 +149,25 @@ class Credential(Struct, frozen=True, kw_only=True):
     at: Path
 
 
+class InputField(Struct, frozen=True, kw_only=True):
+    """A declared input, or the items of a list (D104)."""
+
+    name: str
+    type: InputType
+    desc: str | None = None
+    default: JSON | UnsetType = UNSET  # UNSET: none is written here; `workload` may have one
+    required: bool | None = None  # None: required if there is no default
+    enum: tuple[JSON, ...] | None = None  # None: any value
+    pattern: str | None = None  # of the whole text
+    min: float | str | None = None  # of a number or date; of a text, list or map: its length
+    max: float | str | None = None
+    format: str | None = None
+    items: InputField | None = None  # None: any items
+    secret: bool = False
+    whole: bool = True  # False: it could not be read
+    at: Path
+
+
 class Executor(Struct, frozen=True, kw_only=True):
     """How the playbook runs."""
 
@@ -167,6 +187,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
     executor: Executor = field(default_factory=Executor)
     keychain: tuple[Credential, ...] = ()
     workload: dict[str, JSON] = {}
+    inputs: tuple[InputField, ...] | None = None  # None: not declared, and `workload` takes any key
     steps: tuple[Step, ...] = ()
     blocks: tuple[Block, ...] = ()
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from msgspec import UNSET
+
 from noetl.errors import Problem, Related
 from noetl.output import JSON
 from noetl.playbook import source
@@ -19,6 +21,7 @@ from noetl.playbook.model import (
     Credential,
     Executor,
     Guard,
+    InputField,
     Loop,
     Playbook,
     Policy,
@@ -319,9 +322,27 @@ class _Reader:
             executor=_executor(data.get("executor", {})),
             keychain=self._keychain(data.get("keychain")),
             workload=workload,
+            inputs=self._inputs(data.get("input")),
             steps=steps,
             blocks=tuple(self._block(name, each) for name, each in data.get("workbook", {}).items()),
         )
+
+    def _inputs(self, data: JSON) -> tuple[InputField, ...] | None:
+        """The valid declarations; None: the playbook has no `input` (D104)."""
+        if data is None:
+            return None
+        fields = []
+        for name, each in data.items():
+            at: Path = ("input", name)
+            if not (name.isascii() and name.isidentifier()):
+                message = f'"{name}" is not a valid name of an input; use letters, digits and "_"'
+                self.report.add("bad-name", at, message, key=True)
+            if each is None or "type" not in each:
+                fields.append(InputField(name=name, type="string", whole=False, at=at))
+            else:
+                self._data(each.get("default"), (*at, "default"))
+                fields.append(_input_field(name, each, at))
+        return tuple(fields)
 
     def _keychain(self, entries: JSON) -> tuple[Credential, ...]:
         credentials = []
@@ -510,6 +531,25 @@ class _Reader:
 def _numbered(items: JSON) -> list[tuple[int, dict[str, JSON]]]:
     """The valid records of a list, with their indexes."""
     return [(index, item) for index, item in enumerate(items or []) if item is not None]
+
+
+def _input_field(name: str, data: dict[str, JSON], at: Path) -> InputField:
+    items, enum = data.get("items"), data.get("enum")
+    return InputField(
+        name=name,
+        type=data["type"],
+        desc=data.get("desc"),
+        default=data.get("default", UNSET),
+        required=data.get("required"),
+        enum=None if enum is None else tuple(enum),
+        pattern=data.get("pattern"),
+        min=data.get("min"),
+        max=data.get("max"),
+        format=data.get("format"),
+        items=None if items is None or "type" not in items else _input_field("", items, (*at, "items")),
+        secret=data.get("secret", False),
+        at=at,
+    )
 
 
 def _executor(data: dict[str, JSON]) -> Executor:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import yaml
+from msgspec import UNSET
 
 from noetl.output import JSON
 from noetl.playbook.language import API_VERSION
-from noetl.playbook.model import Arc, Guard, Loop, Pipeline, Playbook, Rule, Step, Task, When
+from noetl.playbook.model import Arc, Guard, InputField, Loop, Pipeline, Playbook, Rule, Step, Task, When
 from noetl.playbook.source import resolve
 
 _NUMBER_CHARS = "0123456789_.,:eE+-"
@@ -40,9 +41,22 @@ def document(playbook: Playbook) -> dict[str, JSON]:
                 "workload": playbook.workload,
             }
         ),
+        **({} if playbook.inputs is None else {"input": {each.name: _input(each) for each in playbook.inputs}}),
         "workflow": [_step(step) for step in playbook.steps],
         **_some({"workbook": {block.name: _pipeline(block, {}) for block in playbook.blocks}}),
     }
+
+
+def _input(field: InputField) -> dict[str, JSON]:
+    keys = ("type", "desc", "required", "pattern", "min", "max", "format")
+    found: dict[str, JSON] = {key: value for key in keys if (value := getattr(field, key)) is not None}
+    if field.default is not UNSET:
+        found["default"] = field.default
+    if field.enum is not None:
+        found["enum"] = list(field.enum)
+    if field.items is not None:
+        found["items"] = _input(field.items)
+    return {**found, "secret": True} if field.secret else found
 
 
 def _step(step: Step) -> dict[str, JSON]:

@@ -14,7 +14,7 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
 
 from noetl.api.playbooks import FieldError, ProblemDetails
-from noetl.errors import Conflict, Damaged, Fenced, NotFound, PlaybookError, Rejected, Unavailable
+from noetl.errors import Conflict, Damaged, Fenced, InputError, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.views.documents import problem_document
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -88,6 +88,12 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
             return msgspec.structs.replace(details, problems=tuple(map(problem_document, problems))), {}
         case NotFound():
             return problem_details(404, "not-found", str(error)), {}
+        case InputError(code=code, problems=inputs):
+            fields = tuple(
+                FieldError(name=f"workload.{each.name}", message=each.message, where="body") for each in inputs
+            )
+            detail = f"the inputs do not fit the playbook: {'; '.join(map(str, inputs))}"
+            return msgspec.structs.replace(problem_details(422, code, detail), fields=fields), {}
         case Rejected(code=code):
             status = 413 if code in _TOO_LARGE else 422 if code in _INVALID else 409
             return problem_details(status, code, str(error).removeprefix(f"{code}: ")), {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from noetl.engine.state import LIVE, State
 from noetl.errors import Damaged, NotFound, Problem
 from noetl.output import JSON, Failure, Output
+from noetl.session.declared import DeclaredWorkload
 from noetl.session.errors import ExecutionFailed, UsageError
 from noetl.session.protocol import ExecutionInfo, Session, Standing
 from noetl.session.sources import MigrationNote
@@ -103,7 +104,7 @@ class StartNotes(NamedTuple):
 
     problems: tuple[Problem, ...] = ()  # warnings and advice; a playbook with errors does not start
     migration: tuple[MigrationNote, ...] = ()
-    declared: dict[str, JSON] = {}  # the workload that the playbook declares
+    declared: DeclaredWorkload = DeclaredWorkload()
     ignored: tuple[str, ...] = ()  # sentences about keys that have no effect where it runs (D100)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -17,7 +17,7 @@ from noetl.defaults import POOL
 from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
-from noetl.errors import Damaged, PlaybookError, Rejected, Unavailable
+from noetl.errors import Damaged, InputError, InputProblem, PlaybookError, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
@@ -30,6 +30,7 @@ from noetl.runtime.embedded import (
     relax_collector,
 )
 from noetl.session.catalog import PlaybookCatalog
+from noetl.session.declared import ANYTHING, WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, ExecutionLog, SessionVerbs, StartNotes, last_seq, until_ended
 from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer
@@ -50,6 +51,7 @@ from noetl.views.documents import ShowDocument, show_document
 
 if TYPE_CHECKING:
     from noetl.errors import Problem
+    from noetl.net.inputs import Inputs
     from noetl.ports import ApiToken, ApiTokenStore, Catalog, ExecutionListing, LogRow
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin
@@ -203,17 +205,21 @@ class LocalSession(SessionVerbs):
         self,
         playbook: str | Path | PlaybookFile,
         *,
-        workload: Mapping[str, JSON] | None = None,
+        workload: WorkloadSource | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
     ) -> Execution:
-        source, values = find_source(playbook), dict(workload or {})
+        source = find_source(playbook)
         loaded, digest = await self._load(source, version, dialect)
         checked = loaded.runnable
         if checked is None or checked.playbook is None:
-            raise await self._refuse(loaded, values)
-        notes = StartNotes(loaded.problems, loaded.notes, checked.playbook.workload, _ignored(checked.playbook))
+            raise await self._refuse(loaded, values_for(workload, ANYTHING))
+        declared = declared_in(checked.document)
+        values = values_for(workload, declared)
+        if checked.program is not None and checked.program.inputs is not None:
+            values = find_files(checked.program.inputs, values)
+        notes = StartNotes(loaded.problems, loaded.notes, declared, _ignored(checked.playbook))
         execution_id = self.clock.new_id() if key is None else _derived_id(key)
         if key is not None and await self.store.store.status(execution_id) is not None:
             await self._compare(execution_id, digest or digest_of(loaded.canonical), values)
@@ -400,6 +406,21 @@ class LocalSession(SessionVerbs):
             return False
         await self._runtime.command(execution_id, command)
         return True
+
+
+def find_files(inputs: Inputs, values: dict[str, JSON]) -> dict[str, JSON]:
+    """The values with absolute paths for files of this machine. Raises InputError when one does not exist."""
+    found: dict[str, JSON] = {}
+    missing: list[InputProblem] = []
+    for name, each in inputs.fields.items():
+        path = values.get(name)
+        if each.field.type == "file" and isinstance(path, str) and path and "://" not in path:
+            found[name] = os.path.abspath(os.path.expanduser(path))
+            if not os.path.isfile(found[name]):
+                missing.append(InputProblem(name, "there is no such file"))
+    if missing:
+        raise InputError((*missing, *inputs.fit({**values, **found}, lambda _: False).problems))
+    return {**values, **found}
 
 
 def _derived_id(key: str) -> str:

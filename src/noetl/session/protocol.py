@@ -6,7 +6,7 @@ implement it; logic that both share reads through the four ports `listing`, `log
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from noetl.output import JSON
     from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, SecretInfo, Snapshot
     from noetl.session.catalog import PlaybookCatalog
+    from noetl.session.declared import WorkloadSource
     from noetl.session.execution import Execution
     from noetl.session.garbage import GarbageReport
     from noetl.session.sources import Dialect, PlaybookFile
@@ -200,15 +201,17 @@ class Session(Protocol):
         self,
         playbook: str | Path | PlaybookFile,
         *,
-        workload: Mapping[str, JSON] | None = None,
+        workload: WorkloadSource | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
     ) -> Execution:
         """Start a playbook: a file, or the path of a registered one, also as `path@version`.
 
+        `workload` is its values, or a function that gets what the playbook declares and returns them.
         The same `key` names the same execution: a second call with it returns that execution. Raises
-        StartRefused when the playbook cannot run, Rejected when the key was used for another request.
+        StartRefused when the playbook cannot run, InputError when values do not fit its inputs, Rejected
+        when the key was used for another request.
         """
         ...
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -16,11 +16,12 @@ from noetl.engine.state import LIVE, State, Status
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.escape import one_line
 from noetl.output import JSON
-from noetl.playbook.source import Document, Scalar, Tree, parse, plain
+from noetl.playbook.source import Document, Scalar, Tree, parse
 from noetl.playbook.source import Mapping as MappingTree
 from noetl.playbook.source import Sequence as SequenceTree
 from noetl.ports import LogRow
 from noetl.session.catalog import PlaybookCatalog
+from noetl.session.declared import WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, SessionVerbs, StartNotes, until_ended
 from noetl.session.protocol import GRACE_S, NewToken, Observer
@@ -159,7 +160,7 @@ class RemoteSession(SessionVerbs):
         self,
         playbook: str | Path | PlaybookFile,
         *,
-        workload: Mapping[str, JSON] | None = None,
+        workload: WorkloadSource | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
@@ -168,22 +169,25 @@ class RemoteSession(SessionVerbs):
         if isinstance(source, str):
             text = await find_registered(self.catalog, source, version)
             document = parse(text.text, text.path).document
-            started = await self.client.start(workload=workload, digest=text.digest, key=key)
+            declared = declared_in(document)
+            values = values_for(workload, declared)
+            started = await self.client.start(workload=values, digest=text.digest, key=key)
         else:
             if version is not None:
                 raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
             document = await self._checked_document(source)
+            declared = declared_in(document)
+            values = values_for(workload, declared)
             try:
                 started = await self.client.start_text(
-                    document.text, workload, dialect=dialect, file=source.name, key=key
+                    document.text, values, dialect=dialect, file=source.name, key=key
                 )
             except PlaybookError as error:
                 id = error.execution_id if isinstance(error, PlaybookRefused) else None
                 raise StartRefused(error.problems, document.text, id) from error
         self._started.add(started.execution_id)
-        declared = plain(document.find(("workload",)))
         problems = tuple(to_problem(each, document.file) for each in started.problems or ())
-        notes = StartNotes(problems, (), declared if isinstance(declared, dict) else {})
+        notes = StartNotes(problems, (), declared)
         return Execution(self, started.execution_id, notes)
 
     async def _checked_document(self, source: PlaybookFile) -> Document:

@@ -239,6 +239,8 @@ class Player:
         word, _, more = rest.partition(" ")
         match verb:
             case "start":
+                if word == "--child":
+                    return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
                 return Start(workload=json.loads(rest or "{}"), level=LEVEL)
             case "report":
                 return self._call(word, more)

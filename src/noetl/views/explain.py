@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct, structs
+from msgspec import UNSET, Struct, structs
 
 from noetl.escape import one_line, shorten, visible
 from noetl.net import describe
@@ -14,10 +14,13 @@ from noetl.net.program import CompiledArc, CompiledStep, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import END, Block, Pipeline, Playbook, Step, Task
+from noetl.playbook.model import END, Block, Pipeline, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.spec import effective_spec
 from noetl.views.styled_text import Styled, TreeBranch, branches, folded, table
+
+if TYPE_CHECKING:
+    from noetl.net.inputs import CompiledInput
 
 
 class SpecRow(Struct, frozen=True, kw_only=True):
@@ -100,7 +103,10 @@ class Input(Struct, frozen=True, kw_only=True):
 
     name: str
     type: str
-    default: str
+    default: str  # of a declared input without a default: "required" or "null"
+    required: bool = False  # a request must give a value
+    limits: tuple[str, ...] = ()  # of a declared input: "at least 1", "one of …"
+    desc: str | None = None
 
 
 class ExplainedTask(Struct, frozen=True, kw_only=True):
@@ -168,17 +174,32 @@ def explain(program: Program, kinds: Kinds) -> Explanation:
         path=one_line(playbook.path),
         version=None if version is None else one_line(str(version)),
         desc=_text(playbook.metadata.get("description")),
-        inputs=_inputs(playbook),
+        inputs=_inputs(program),
         credentials=tuple((one_line(each.name), one_line(each.kind)) for each in playbook.keychain),
         steps=tuple(explainer.step(program.steps[name]) for name in explainer.place),
         blocks=tuple(explainer.part(each) for each in playbook.blocks),
     )
 
 
-def _inputs(playbook: Playbook) -> tuple[Input, ...]:
+def _inputs(program: Program) -> tuple[Input, ...]:
+    playbook = program.playbook
+    if program.inputs is not None:
+        return tuple(_input(each) for each in program.inputs.fields.values())
     return tuple(
         Input(name=one_line(key), type=describe.type_of(each), default=describe.value(each))
         for key, each in playbook.workload.items()
+    )
+
+
+def _input(each: CompiledInput) -> Input:
+    without = "required" if each.required else "null"
+    return Input(
+        name=one_line(each.field.name),
+        type=each.field.type if each.field.items is None else f"list of {each.field.items.type}",
+        default=without if each.default is UNSET else describe.value(each.default),
+        required=each.required,
+        limits=tuple(describe.limits(each.field)),
+        desc=_text(each.field.desc),
     )
 
 
@@ -322,8 +343,7 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
         yield from folded([Styled(explanation.desc)], columns)
     if explanation.inputs:
         yield from _heading("Inputs")
-        rows = [(Styled(each.name), Styled(each.type, "kind"), Styled(each.default)) for each in explanation.inputs]
-        yield from table(rows)
+        yield from table(_input_rows(explanation.inputs))
     if explanation.credentials:
         yield from _heading("Credentials")
         yield from table([(Styled(name), Styled(kind, "kind")) for name, kind in explanation.credentials])
@@ -334,6 +354,15 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
             if number:
                 yield []
             yield from _part(part, columns)
+
+
+def _input_rows(inputs: Sequence[Input]) -> list[list[Styled]]:
+    rows = [
+        [Styled(each.name), Styled(each.type, "kind"), Styled(each.default, "warning" if each.required else "")]
+        for each in inputs
+    ]
+    notes = ["; ".join((*each.limits, each.desc) if each.desc else each.limits) for each in inputs]
+    return [[*row, Styled(note, "faint")] for row, note in zip(rows, notes, strict=True)] if any(notes) else rows
 
 
 def _heading(text: str) -> Iterator[list[Styled]]:

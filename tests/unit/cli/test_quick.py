@@ -46,6 +46,7 @@ def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(line: 
             "run a --format json --dialect auto --db x --db y",
             RunOptions("a", (), None, "y", None, "auto", "json"),
         ),
+        ("run a --allow-extra --set k=v", RunOptions("a", ("k=v",), allow_extra=True)),
     ],
 )
 def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, options: RunOptions) -> None:
@@ -57,6 +58,7 @@ def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, opti
         "file": options.file,
         "sets": list(options.sets) or (),
         "workload": options.workload,
+        "allow_extra": options.allow_extra,
         "db": options.db,
         "server": None,
         "detach": False,

@@ -25,7 +25,7 @@ from noetl.session.errors import UsageError
 )
 def test_values_are_yaml(text: str, value: JSON) -> None:
     """D77."""
-    assert read_workload(None, [f"a={text}"]) == {"a": value}
+    assert read_workload(None, [f"a={text}"]).values == {"a": value}
     assert parse_value(text, "--data") == value
 
 
@@ -34,7 +34,7 @@ def test_keys_go_deep_and_later_ones_beat_earlier_ones(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text("a: {b: 1, c: 2}\nd: [1, 2]\n")
     sets = ["a.b=3", "a.b=4", "e.f.g=5", "d=[3]", "x=1", "x.y=2"]
-    assert read_workload(str(file), sets) == {
+    assert read_workload(str(file), sets).values == {
         "a": {"b": 4, "c": 2}, "d": [3], "e": {"f": {"g": 5}}, "x": {"y": 2},
     }  # fmt: skip
 

@@ -6,7 +6,7 @@ import pytest
 
 from noetl.engine.commands import Cancel, Report, Start
 from noetl.engine.facts import TaskDone
-from noetl.errors import NoetlError, NotFound, Rejected
+from noetl.errors import InputError, InputProblem, NoetlError, NotFound, Rejected
 from noetl.link import client, feed, workers
 from noetl.link.messages import (
     BeatRequest,
@@ -20,6 +20,7 @@ from noetl.link.messages import (
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
+    decode_reply,
     decode_request,
     encode_command,
     encode_error,
@@ -86,11 +87,22 @@ def test_replies() -> None:
     ("error", "wire"),
     [
         (Rejected("held", "no"), b'{"v":1,"error":{"kind":"rejected","words":"no","code":"held"}}'),
+        (
+            InputError([InputProblem("n", "no")]),
+            b'{"v":1,"error":{"kind":"rejected","words":"n: no","code":"bad-input","inputs":[["n","no"]]}}',
+        ),
         (NotFound("no x"), b'{"v":1,"error":{"kind":"not-found","words":"no x"}}'),
     ],
 )
 def test_errors(error: NoetlError, wire: bytes) -> None:
     assert encode_error(error) == wire
+
+
+def test_the_problems_of_inputs_arrive() -> None:
+    problems = (InputProblem("n", "expected an integer"), InputProblem("m", "missing"))
+    with pytest.raises(InputError) as error:
+        decode_reply(encode_error(InputError(problems)), lambda body: body)
+    assert error.value.problems == problems
 
 
 def test_the_secret_channel() -> None:

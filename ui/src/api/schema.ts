@@ -1356,6 +1356,11 @@ export interface components {
             name: string;
             type: string;
             default: string;
+            /** @default false */
+            required?: boolean;
+            /** @default [] */
+            limits?: string[];
+            desc?: string | null;
         };
         /** IterationCounts */
         IterationCounts: {

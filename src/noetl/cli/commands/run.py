@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, TypeAlias
 
 import typer
 
 from noetl.cli.arguments import RunOptions
 from noetl.cli.options import Db, Detach, Dialect, Format, Server, app
+
+Sets: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="A value of the workload, as YAML; the key `a.b` names a nested value. `noetl explain` lists the inputs.",
+    ),
+]
+AllowExtra: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        "--allow-extra",
+        help="Accept --set of keys that the playbook neither declares nor reads. With `input` they are always refused.",
+    ),
+]
 
 
 @app.command(name="run")
@@ -21,16 +37,12 @@ def run(
         ),
     ],
     *,
-    sets: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="KEY=VALUE", help="A value of the workload, as YAML; the key `a.b` names a nested value."
-        ),
-    ] = None,
+    sets: Sets = None,
     workload: Annotated[
         str | None,
         typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
     ] = None,
+    allow_extra: AllowExtra = False,
     db: Db = None,
     server: Server = None,
     detach: Detach = False,
@@ -43,8 +55,8 @@ def run(
     With a server, a file is registered and runs there; Ctrl-C then only stops the progress display.
     JSON is `{execution_id, status, output, error, duration_s, steps}`; after an interruption the status is
     `interrupted`.
-    Exits with 0 when it succeeded, 1 when it failed or was cancelled, 2 when the playbook has problems,
-    130 when it was interrupted or paused.
+    Exits with 0 when it succeeded, 1 when it failed or was cancelled, 2 when the playbook has problems or
+    the values do not fit its inputs, 130 when it was interrupted or paused.
 
     \b
     Examples:
@@ -54,5 +66,5 @@ def run(
     """
     from noetl.cli import runner
 
-    options = RunOptions(file, tuple(sets or ()), workload, db, server, dialect, format, detach)
+    options = RunOptions(file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra)
     raise typer.Exit(runner.run(options))

@@ -55,3 +55,14 @@ test("a playbook without inputs says so", () => {
   expect(screen.queryAllByRole("textbox")).toEqual([]);
   expect(screen.getByText(/has no inputs/)).toBeTruthy();
 });
+
+test("a typed form waits for required inputs and offers choices", async () => {
+  const onRun = renderForm(null, "input:\n  day: {type: date, desc: the day}\n  region: {type: string, enum: [eu, us], default: eu}\n");
+  expect(button()).toHaveProperty("disabled", true);
+  expect(screen.getByText("date: the day; required")).toBeTruthy();
+  const user = userEvent.setup();
+  await user.type(screen.getByLabelText("day"), "2026-01-31");
+  await user.selectOptions(screen.getByRole("combobox", { name: "region" }), "us");
+  await user.click(button());
+  expect(onRun).toHaveBeenCalledWith({ day: "2026-01-31", region: "us" });
+});

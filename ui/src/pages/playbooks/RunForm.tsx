@@ -11,7 +11,7 @@ interface RunFormProps {
   onRun: (workload: Record<string, unknown>) => Promise<void>;
 }
 
-/** One field for each key of the workload. Unchanged fields keep the defaults of the playbook. */
+/** One field for each declared input, or each key of the workload. Unchanged fields keep the defaults of the playbook. */
 export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
   const inputs = useMemo(() => parseInputs(text), [text]);
   const [written, setWritten] = useState<Written>({});
@@ -37,7 +37,7 @@ export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
           key={each.name}
           input={each}
           value={written[each.name] ?? each.written}
-          wrong={wrong[each.name]}
+          wrong={each.name in written ? wrong[each.name] : undefined}
           onChange={(value) => setWritten((old) => ({ ...old, [each.name]: value }))}
         />
       ))}
@@ -63,6 +63,11 @@ function curlCommand(path: string, workload: Record<string, unknown>): string {
   return `curl -X POST ${window.location.origin}/executions -H 'Content-Type: application/json' -d '${body}'`;
 }
 
+function hintOf({ kind, hint, required }: Input): string {
+  const form = kind === "data" ? "YAML or JSON" : kind === "number" ? "a number" : "";
+  return [hint ?? form, ...(hint !== undefined && kind === "data" ? [form] : []), ...(required === true ? ["required"] : [])].join("; ");
+}
+
 interface InputFieldProps {
   input: Input;
   value: string;
@@ -77,6 +82,7 @@ function InputField({ input, value, wrong, onChange }: InputFieldProps) {
       <label className="row">
         <input type="checkbox" checked={value === "true"} onChange={(event) => onChange(String(event.target.checked))} />
         <code>{input.name}</code>
+        {input.hint !== undefined && <span className="hint">{input.hint}</span>}
       </label>
     );
   }
@@ -92,13 +98,18 @@ function InputField({ input, value, wrong, onChange }: InputFieldProps) {
   return (
     <div className="field">
       <label htmlFor={id} className="mono">{input.name}</label>
-      {isLong ? (
+      {input.choices !== undefined ? (
+        <select {...shared}>
+          {!input.choices.includes(input.written) && <option value={input.written}>{input.written}</option>}
+          {input.choices.map((each) => <option key={each}>{each}</option>)}
+        </select>
+      ) : isLong ? (
         <textarea {...shared} rows={Math.min(12, Math.max(3, value.split("\n").length))} spellCheck={false} />
       ) : (
-        <input {...shared} type="text" inputMode={input.kind === "number" ? "decimal" : "text"} autoComplete="off" />
+        <input {...shared} type={input.kind === "date" ? "date" : "text"} inputMode={input.kind === "number" ? "decimal" : "text"} autoComplete="off" />
       )}
       <span id={`${id}-hint`} className={wrong === undefined ? "hint" : "wrong"}>
-        {wrong ?? (input.kind === "data" ? "YAML or JSON" : input.kind === "number" ? "a number" : "")}
+        {wrong ?? hintOf(input)}
       </span>
     </div>
   );

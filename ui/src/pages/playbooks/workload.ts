@@ -1,14 +1,17 @@
-/** The form for the workload: its fields and their kinds follow from the defaults in the text. */
+/** The form for the workload: its fields and their kinds follow from `input`, or else from the defaults in the text. */
 
 import { parse, parseDocument, stringify } from "yaml";
 import { toData } from "../../editor/position";
 
-export type InputKind = "text" | "number" | "flag" | "data";
+export type InputKind = "text" | "number" | "flag" | "data" | "choice" | "date";
 
 export interface Input {
   name: string;
   kind: InputKind;
   written: string; // the default, as text in the field
+  hint?: string; // its type and description, if it is declared
+  required?: boolean;
+  choices?: string[];
 }
 
 export type Written = Record<string, string>; // the changed fields, by name
@@ -21,7 +24,33 @@ export interface Read {
 export function parseInputs(text: string): Input[] {
   const root = toData(parseDocument(text, { logLevel: "silent", strict: false }));
   const workload = isRecord(root) ? root.workload : undefined;
+  const declared = isRecord(root) ? root.input : undefined;
+  if (isRecord(declared)) {
+    const defaults = isRecord(workload) ? workload : {};
+    return Object.entries(declared).map(([name, each]) => declaredInput(name, isRecord(each) ? each : {}, defaults[name]));
+  }
   return isRecord(workload) ? Object.entries(workload).map(([name, value]) => inputOf(name, value)) : [];
+}
+
+const KINDS: Record<string, InputKind> = {
+  boolean: "flag", integer: "number", number: "number", date: "date", list: "data", map: "data",
+};
+
+/** The server checks the values; the form only offers the right fields. */
+function declaredInput(name: string, declared: Record<string, unknown>, fallback: unknown): Input {
+  const value = fallback ?? declared.default ?? null;
+  const hasDefault = fallback !== undefined || "default" in declared;
+  const type = typeof declared.type === "string" ? declared.type : "string";
+  const desc = typeof declared.desc === "string" ? declared.desc : "";
+  const choices = Array.isArray(declared.enum) ? declared.enum.map(String) : type === "boolean" && value === null ? ["true", "false"] : undefined;
+  return {
+    name,
+    kind: choices === undefined ? (KINDS[type] ?? "text") : "choice",
+    written: inputOf(name, value).written,
+    hint: desc === "" ? type : `${type}: ${desc}`,
+    required: !hasDefault && declared.required !== false,
+    ...(choices === undefined ? {} : { choices }),
+  };
 }
 
 function inputOf(name: string, value: unknown): Input {
@@ -33,9 +62,12 @@ function inputOf(name: string, value: unknown): Input {
 
 export function readInputs(inputs: readonly Input[], written: Written): Read {
   const read: Read = { workload: {}, wrong: {} };
-  for (const { name, kind, written: before } of inputs) {
+  for (const { name, kind, written: before, required } of inputs) {
     const now = written[name];
-    if (now === undefined || now === before) continue;
+    if (now === undefined || now === before) {
+      if (required === true) read.wrong[name] = "required";
+      continue;
+    }
     try {
       read.workload[name] = valueOf(kind, now);
     } catch (error) {
@@ -47,6 +79,10 @@ export function readInputs(inputs: readonly Input[], written: Written): Read {
 
 function valueOf(kind: InputKind, written: string): unknown {
   if (kind === "text") return written;
+  if (kind === "choice" || kind === "date") {
+    if (written === "") throw new Error(kind === "date" ? "enter a date" : "choose a value");
+    return written; // the server converts it to the declared type
+  }
   if (kind === "flag") return written === "true";
   if (kind === "data") return parse(written, { logLevel: "error" }) as unknown;
   const value = Number(written);
