@@ -51,6 +51,7 @@ EXAMPLES = (
     Example("word_count", "nothing"),
     Example("typed_inputs", "nothing"),
     Example("pagination", "`services.py`, PostgreSQL, the extras `postgres` and `duckdb`"),
+    Example("choose_and_repeat"),
     Example("nested_loops"),
     Example("fan_out_join"),
     Example("saga"),

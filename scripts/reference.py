@@ -107,24 +107,29 @@ def stale() -> list[str]:
 # The language: records and their keys
 
 
-def records(shape: Shape) -> Iterator[RecordShape]:
-    """All records of the language, once for each place; for tasks, the keys that all kinds share."""
+def records(shape: Shape, depth: int = 0) -> Iterator[RecordShape]:
+    """All records of the language, once for each place; for tasks, the keys that all kinds share.
+
+    `depth` counts the tasks around the shape: a choose contains tasks again.
+    """
     match shape:
         case RecordShape():
             yield shape
             for name, key in shape.keys.items():
                 if not is_of_kind(name, key):
-                    yield from records(key.shape)
-        case KindShape("task", doc, _, unknown):
-            yield from records(unknown._replace(doc=doc))
+                    yield from records(key.shape, depth)
+        case KindShape("task", doc, _, unknown, others):
+            yield from records(unknown._replace(doc=doc), depth)
+            for record in others.values() if depth < 1 else ():
+                yield from records(record, depth + 1)
         case KindShape():
             for record in shape.kinds.values():
-                yield from records(record)
+                yield from records(record, depth)
         case MapShape(of) | ListShape(of):
-            yield from records(of)
+            yield from records(of, depth)
         case UnionShape(shapes):
             for each in shapes:
-                yield from records(each)
+                yield from records(each, depth)
 
 
 def is_of_kind(name: str, key: KeyShape) -> bool:

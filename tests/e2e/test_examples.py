@@ -94,6 +94,16 @@ def test_pagination_stores_every_row_once_and_asks_again_only_for_pages_that_wer
     assert pages == {(name, page): 1 + (page % 3 == 0) for name, end in ends.items() for page in range(1, end + 1)}
 
 
+def test_choose_and_repeat_reads_every_page_and_looks_until_the_export_is_ready(
+    reader: Reader, asked: dict[str, services.Service]
+) -> None:
+    reader.follow("choose_and_repeat")
+    pages = Counter((each.parts[-1], int(each.query["page"])) for each in asked["pages"].seen)
+    ends = {"invoices": 3, "visits": 5}
+    assert pages == {(name, page): 1 + (page % 3 == 0) for name, end in ends.items() for page in range(1, end + 1)}
+    assert asked["reports"].lines() == ["POST /exports", *["GET /exports/2026-03"] * 3]
+
+
 def test_nested_loops_reach_every_room_of_every_hotel(reader: Reader, asked: dict[str, services.Service]) -> None:
     reader.follow("nested_loops")
     found = reader.rows("noetl-rooms.db", "SELECT city, hotel, count(*) FROM rooms GROUP BY city, hotel")

@@ -50,9 +50,9 @@ def _pipeline(pipeline: CompiledPipeline, working: frozenset[str], report: Probl
 
 def _rules(each: CompiledTask, report: ProblemReport) -> None:
     policy = each.source.policy
-    if policy is None or not each.rules or not policy.whole:
+    if policy is None or not each.written_rules or not policy.whole:
         return
-    if not any(rule.always for rule in each.rules) and policy.on_unmatched is None:
+    if not any(rule.always for rule in each.written_rules) and policy.on_unmatched is None:
         message = (
             f'the rules of "{each.source.name}" have no else: without a match the task continues,'
             " even after an error; add on_unmatched beside rules, or an else"
@@ -74,8 +74,8 @@ def _rules(each: CompiledTask, report: ProblemReport) -> None:
 
 def _unseen_error(each: CompiledTask, report: ProblemReport) -> None:
     """Rules that test the output, but never for an error. An `else` alone is intended."""
-    asked = [rule.when for rule in each.rules if isinstance(rule.when, Template)]
-    last = next((rule.source for rule in each.rules if rule.always), None)
+    asked = [rule.when for rule in each.written_rules if isinstance(rule.when, Template)]
+    last = next((rule.source for rule in each.written_rules if rule.always), None)
     if not asked or last is None or last.do not in _GOES_ON:
         return
     own = ("output", each.source.name, *OLD_NAMES)

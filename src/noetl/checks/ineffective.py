@@ -84,7 +84,7 @@ def _loop(loop: Loop, owner: Pipeline, report: ProblemReport) -> None:
 def _task(task: CompiledTask, kinds: Kinds, report: ProblemReport) -> None:
     source, kind = task.source, kinds.get(task.kind)
     policy = source.policy
-    if policy is not None and policy.on_unmatched is not None and any(rule.always for rule in task.rules):
+    if policy is not None and policy.on_unmatched is not None and any(rule.always for rule in task.written_rules):
         message = '"on_unmatched" has no effect: a rule matches every output'
         report.add("no-effect", (*policy.at, "on_unmatched"), message, key=True)
     for key in () if kind is None else kind.ignores:

@@ -11,10 +11,13 @@ from typing import NamedTuple
 from noetl.errors import Related
 from noetl.net.graph import cycles, descendants, reachable
 from noetl.net.program import CompiledTask
+from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
+from noetl.template.compile import Template
 
 END = "→ end"
 FAIL = "→ fail"
+LOOPS = ("while", "until")
 
 
 class Way(NamedTuple):
@@ -29,6 +32,7 @@ class Way(NamedTuple):
 def ways(tasks: tuple[CompiledTask, ...]) -> dict[str, Way]:
     names = [each.source.name for each in tasks]
     after = dict(zip(names, [*names[1:], END], strict=True))
+    after |= {each.source.name: each.source.after or END for each in tasks if each.source.after is not None}
     return {each.source.name: _way(each, after[each.source.name], frozenset(names)) for each in tasks}
 
 
@@ -37,8 +41,8 @@ def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
     falls = bool(each.skips)
     jumps: list[str] = []
     decided = False
-    may_fail = not each.rules
-    for rule in each.rules:
+    may_fail = not each.written_rules
+    for rule in each.written_rules:
         if rule.when is False or decided:
             continue
         match rule.source.do:
@@ -85,7 +89,7 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
     """Report unreachable tasks, endless cycles, and forward jumps into a fall-through."""
     if not tasks or not _readable(tasks):
         return
-    if len(tasks) == 1 and not tasks[0].rules:
+    if len(tasks) == 1 and not tasks[0].written_rules:
         return  # the usual step: nothing can be wrong
     place = {each.source.name: index for index, each in enumerate(tasks)}
     through = ways(tasks)
@@ -97,6 +101,7 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
             report.add("unreachable-task", each.source.at, message)
         _dead_rules(each, report)
     _endless(tasks, through, reached, report)
+    _unchanged(tasks, through, reached, report)
     _fall_through(tasks, place, through, reached, report)
 
 
@@ -116,6 +121,9 @@ def _endless(
         first = next(name for name in by_name if name in inside)
         words = " → ".join([*cycle, cycle[0]])
         at, fix = by_name[first].source.at, '- when: "{{ … }}"\n  then: {do: break}'
+        loop = next((each.source for each in tasks if each.name in inside and each.source.form in LOOPS), None)
+        if loop is not None:
+            at, fix = (*loop.at, loop.form, "when"), '"{{ … }}"'
         if exits:
             message = f"the cycle {words} ends only with do: fail: no way leads to the end of the pipeline"
             report.add("endless-jump", at, message, severity="warning", fix=fix)
@@ -124,14 +132,42 @@ def _endless(
             report.add("endless-jump", at, f"no rule leaves the cycle {words}{unless}", fix=fix)
 
 
+def _unchanged(
+    tasks: tuple[CompiledTask, ...], through: dict[str, Way], reached: set[str], report: ProblemReport
+) -> None:
+    """A loop whose guard reads only what its tasks do not change runs never, once or forever."""
+    for loop in tasks:
+        form, guard = loop.source.form, loop.rules[0].when if loop.rules else None
+        if form not in LOOPS or not isinstance(guard, Template) or guard.calls or loop.name not in reached:
+            continue
+        at: Path = (*loop.source.at, form)
+        inside = {each.name: each for each in tasks if each.source.at[: len(at)] == at}
+        leaves = {to for name in inside for to in through[name].follows} - {*inside, loop.name}
+        if leaves or any(each.kind == "workbook" for each in inside.values()):
+            continue
+        changed: set[Path] = {("output",), ("_prev",), *((name,) for name in inside)}
+        for each in inside.values():
+            writes = [*each.set, *(write for rule in (*each.skips, *each.rules) for write in rule.set)]
+            changed |= {(write.scope, *write.path) for write in writes}
+        if not any(_overlap(read.path, path) for read in guard.reads for path in changed):
+            words = ", ".join(dict.fromkeys(".".join(map(str, read.path)) for read in guard.reads))
+            message = f'no task in the {form} "{loop.name}" changes {words}, so its guard stays the same'
+            fix = f"set: {{{words.partition(', ')[0]}: …}}"
+            report.add("endless-jump", (*at, "when"), message, severity="warning", fix=fix)
+
+
+def _overlap(one: Path, other: Path) -> bool:
+    return all(left == right for left, right in zip(one, other, strict=False))
+
+
 def _next_tasks(name: str, way: Way) -> list[str]:
     return [to for to in way.follows if to not in (END, FAIL) and (to != name or name in way.jumps)]
 
 
 def _dead_rules(each: CompiledTask, report: ProblemReport) -> None:
     decided = False
-    for rule in each.rules:
-        if decided:
+    for rule in each.written_rules:
+        if decided and rule.source.at != each.source.at:  # not the last rule of a choose or loop
             message = f'an earlier rule of "{each.source.name}" always matches'
             report.add("dead-rule", rule.source.at, message)
             return
@@ -146,13 +182,16 @@ def _fall_through(
     report: ProblemReport,
 ) -> None:
     reported: set[str] = set()
-    for name in place:
+    for name, index_of_jump in place.items():
+        if tasks[index_of_jump].source.form != "task":
+            continue  # a choose or a loop: the tasks in it continue where they should
         for target in through[name].jumps:
             index = place[target]
-            if index <= place[name] or target in reported or name not in reached:
+            if index <= index_of_jump or target in reported or name not in reached:
                 continue
             previous = tasks[index - 1].source
-            if previous.name != name and through[previous.name].falls and previous.name in reached:
+            siblings = previous.after is None and previous.at[:-1] == tasks[index].source.at[:-1]
+            if siblings and previous.name != name and through[previous.name].falls and previous.name in reached:
                 reported.add(target)
                 message = f'"{name}" jumps here, and "{previous.name}" also falls through to "{target}"'
                 related = (Related(report.at(previous.at), f'"{previous.name}" continues here without a jump'),)

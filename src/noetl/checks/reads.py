@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-from noetl.checks.pipelines import runs_before
+from noetl.checks.pipelines import END, runs_before, ways
 from noetl.errors import Severity
 from noetl.net.graph import reachable
 from noetl.net.origins import SUFFIX, RefOrigins
@@ -15,7 +15,7 @@ from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TAS
 from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
-from noetl.playbook.model import COMPENSATE, Block, InputField, Pipeline, Step, Task
+from noetl.playbook.model import COMPENSATE, DECISIONS, PIPELINE_END, Block, InputField, Pipeline, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import NAME, ProblemReport
 from noetl.template.compile import Read, Template
@@ -55,7 +55,7 @@ class ReadChecker:
             root = str(read.path[0])
             if root in SCOPES:
                 if root in READABLE[use.place] and not self._special(root, use):
-                    if root == "output" and use.place == "task" and not read.optional:
+                    if root == "output" and self._sees_previous(use):
                         self._output_before(use, read)
                     if root in self.parts and len(read.path) > 1:
                         self.parts[root](use, read)
@@ -220,7 +220,11 @@ class ReadChecker:
         """A task's fields see the output of the previous task; the first task has none."""
         assert use.task is not None
         owner, name = self._owner(use), use.task.name
-        if owner.undoes is not None or any(owner.runs_before(each, name) for each in owner.tasks):
+        if (
+            read.optional
+            or owner.undoes is not None
+            or any(owner.runs_before(each, name) for each in owner.tasks - owner.decisions)
+        ):
             return  # A compensation begins with the output of the run that it undoes (D116).
         word = ".".join(map(str, read.path))
         message = (
@@ -230,8 +234,36 @@ class ReadChecker:
         fix = f'set: {{ctx.x: "{{{{ {word} }}}}"}}'
         self.report.add("no-output-yet", use.path, message, word=word, fix=fix)
 
+    @staticmethod
+    def _sees_previous(use: TemplateUse) -> bool:
+        return use.place == "task" or (use.task is not None and use.task.form in DECISIONS)
+
+    def _is_passed_on(self, use: TemplateUse, part: str | int) -> bool:
+        """A choose or loop passes on the data of the task before it, and no other part of its output."""
+        owner = self._owner(use)
+        known = ("data",) if use.task is not None else ("data", "status", "error")
+        if not owner.decisions or part in known or (use.task is not None and not self._sees_previous(use)):
+            return True
+        if use.task is None:
+            decision = owner.decided_before.get(PIPELINE_END)
+        elif use.task.form in DECISIONS:
+            decision = use.task.name
+        else:
+            decision = owner.decided_before.get(use.task.name)
+        if decision is None:
+            return True
+        before = next((task.name for task in owner.before(use.task) if task.form == "task"), None)
+        by_name = use.task is not None and before is not None and before.isidentifier()
+        message = f'"{decision}" passes on only output.data of the task before it'
+        message += f"; read {before}.{part}" if by_name else f"; keep output.{part} with set in that task"
+        fix = f"{before}.{part}" if by_name else f'set: {{step.x: "{{{{ output.{part} }}}}"}}'
+        self.report.add("not-in-scope", use.path, message, word=f"output.{part}", fix=fix)
+        return False
+
     def _output(self, use: TemplateUse, read: Read) -> None:
         part = read.path[1]
+        if not self._is_passed_on(use, part):
+            return
         if part == "result":
             message = '"output.result" belongs to an older dialect: use output.data'
             self.report.add("old-dialect", use.path, message, word="output.result", fix="output.data")
@@ -396,6 +428,7 @@ class _Owner:
     def __init__(self, owner: Pipeline, calls: _Calls, program: Program) -> None:
         self.loops = owner.loops
         self.tasks = {task.name for task in owner.tasks}
+        self.decisions = {task.name for task in owner.tasks if task.form != "task"}
         self.iterators = {loop.iterator for loop in owner.loops}
         self.inside_loop = isinstance(owner, Block) and owner.name in calls.inside_loop
         self.has_iter = bool(owner.loops) or self.inside_loop
@@ -424,6 +457,18 @@ class _Owner:
     @cached_property
     def runs_before(self) -> Callable[[str, str], bool]:
         return runs_before(self._tasks)
+
+    @cached_property
+    def decided_before(self) -> dict[str, str]:
+        """The tasks that may follow a choose or loop directly, with its name."""
+        through = ways(self._tasks)
+        return {to if to != END else PIPELINE_END: name for name in self.decisions for to in through[name].follows}
+
+    def before(self, task: Task | None) -> Iterator[Task]:
+        """The tasks above it in the text, the nearest first; None: all of them."""
+        tasks = self._owner.tasks
+        place = next((index for index, each in enumerate(tasks) if each is task), len(tasks))
+        return reversed(tasks[:place])
 
     def iter_around(self, loop: int) -> _Paths:
         """`iter` in the `in` of the loop with this number: the iteration around it (D85)."""

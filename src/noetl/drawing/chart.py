@@ -9,7 +9,7 @@ from noetl.escape import one_line, visible
 from noetl.net import describe
 from noetl.net.graph import Carries, carries, live_arcs, steps_in_order, steps_reached
 from noetl.net.program import CompiledArc, CompiledStep, Program
-from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, END, Loop, Step
+from noetl.playbook.model import DEFAULT_MAX_IN_FLIGHT, END, Loop, Step, Task
 
 LABEL_MAX = 60  # characters of a guard on a line
 
@@ -115,7 +115,7 @@ def _box(each: CompiledStep, reached: bool) -> Box:
         "step",
         one_line(step.name),
         desc,
-        tuple(dict.fromkeys(_kind(task.kind, task.fields.get("block")) for task in step.tasks)),
+        tuple(dict.fromkeys(_kind(task) for task in step.tasks if task.form != "jump")),
         loop=" ".join(_badge(loop) for loop in step.loops) or None,
         loop_words="; ".join(describe.loop(loop) for loop in step.loops) or None,
         join=step.join == "all",
@@ -125,8 +125,9 @@ def _box(each: CompiledStep, reached: bool) -> Box:
     )
 
 
-def _kind(kind: str, block: object) -> str:
-    return f"{one_line(kind)} {one_line(block)}" if isinstance(block, str) else one_line(kind)
+def _kind(task: Task) -> str:
+    kind, block = one_line(task.kind if task.form == "task" else task.form), task.fields.get("block")
+    return f"{kind} {one_line(block)}" if isinstance(block, str) else kind
 
 
 def _badge(loop: Loop) -> str:

@@ -34,6 +34,7 @@ from noetl.net.program import (
 from noetl.net.scopes import Place, all_writes
 from noetl.output import JSON, OUTPUT_FIELDS
 from noetl.playbook import model
+from noetl.playbook.branches import with_jumps
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import LIMITS
 from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
@@ -223,10 +224,8 @@ class _Compiler:
         free = kind is None or kind.free_input
         input, secret_inputs = self._fields(task.input, _NO_FIELDS if free else known, owner, task, "input")
         writes = self._writes(task.set, "task result", (*task.at, "set"), owner, task)
-        rules: list[CompiledRule] = []
-        if task.policy is not None:
-            numbered = enumerate(task.policy.rules)
-            rules = [self._rule(rule, place, places, owner, task) for place, rule in numbered]
+        rules = self._rules(task, places, owner)
+        policy = with_jumps(task).policy
         skips = [rule for rule in rules if rule.do == "skip"]
         after = [rule for rule in rules if rule.do != "skip"]
         return CompiledTask(
@@ -240,7 +239,7 @@ class _Compiler:
             skips=tuple(skips),
             rules=tuple(after),
             has_policy=bool(after),
-            on_unmatched=(task.policy.on_unmatched if task.policy else None) or model.ON_UNMATCHED,
+            on_unmatched=(policy.on_unmatched if policy else None) or model.ON_UNMATCHED,
             spec=self._spec(owner, task),
             secret_inputs=secret_inputs,
             secret_fields=secret_fields,
@@ -314,6 +313,17 @@ class _Compiler:
             shared = playbook_layers(self.playbook, task.kind, self.kinds)
             self.specs[task.kind] = _merged({}, shared)
         return _merged(self.specs[task.kind], task_layers(owner, task, self.kinds))
+
+    def _rules(self, task: Task, places: Mapping[str, int], owner: Pipeline) -> list[CompiledRule]:
+        """The rules of a task, with jumps to the task after it; `source` is the rule that the author wrote."""
+        policy = with_jumps(task).policy
+        numbered = enumerate(policy.rules if policy else ())
+        rules = [self._rule(rule, place, places, owner, task) for place, rule in numbered]
+        if task.after is None:
+            return rules
+        written = task.policy.rules if task.policy else ()
+        made = [replace(rule, source=source) for rule, source in zip(rules, written, strict=False)]
+        return [*made, *(replace(rule, place="else", implied=True) for rule in rules[len(made) :])]
 
     def _rule(self, rule: Rule, place: int, places: Mapping[str, int], owner: Pipeline, task: Task) -> CompiledRule:
         scope: Place = "skip rule" if rule.do == "skip" else "task result"

@@ -62,6 +62,7 @@ class CompiledRule(Struct, frozen=True, eq=False, gc=False):
     details: Value | None
     set: tuple[Write, ...]
     source: model.Rule
+    implied: bool = False  # no author wrote it: it leads to the task that follows
 
     @property
     def always(self) -> bool:
@@ -95,6 +96,11 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     refs: tuple[Path, ...] = ()  # the places in its input that are Refs by their origin (D99)
     schema: OutputSchema | None = None  # spec.validate; None: any data is good
     own: dict[str, JSON] = {}  # the tool's own part of an output whose call gave none, with its defaults (D95)
+
+    @property
+    def written_rules(self) -> tuple[CompiledRule, ...]:
+        """The rules after the call, as the author wrote them."""
+        return tuple(rule for rule in self.rules if not rule.implied)
 
 
 class CompiledLoop(Struct, frozen=True, eq=False, gc=False):

@@ -51,6 +51,10 @@ _JUMP = {"properties": {"do": {"const": "jump"}}, "required": ["do"]}
 _CONSTRAINTS: dict[tuple[str, str], dict[str, JSON]] = {
     ("rule", "else"): _RULE,
     ("admission rule", "else"): _RULE,
+    ("branch", "else"): _RULE,
+    ("else branch", "then"): {"required": ["then"]},
+    ("while loop", "tool"): {"required": ["when", "tool"]},
+    ("until loop", "tool"): {"required": ["when", "tool"]},
     ("else", "then"): {"required": ["then"]},
     ("then", "do"): {"required": ["do"], "if": _JUMP, "then": {"required": ["to"]}},
 }
@@ -132,6 +136,7 @@ class _Writer:
     def __init__(self, kinds: Kinds) -> None:
         self.kinds = kinds
         self.defs: dict[str, dict[str, JSON]] = {}
+        self.open: set[str] = set()  # titles of the shapes that are being written: they may contain themselves
 
     def schema(self, shape: Shape, holder: str) -> dict[str, JSON]:
         match shape:
@@ -141,8 +146,13 @@ class _Writer:
                 return {"type": "array", "items": self._of(of, holder)}
             case RecordShape(title):
                 return self._define(title, holder, self.record(shape))
+            case KindShape(title) if title in self.open:
+                return {"$ref": f"#/$defs/{_slug(title)}"}
             case KindShape(title):
-                return self._define(title, holder, self.by_kind(shape))
+                self.open.add(title)
+                schema = self.by_kind(shape)
+                self.open.discard(title)
+                return self._define(title, holder, schema)
             case UnionShape(shapes):
                 return {"anyOf": [self.schema(each, holder) for each in _flat(shapes)]}
         return _scalar(shape)
@@ -218,6 +228,11 @@ class _Writer:
             then = self._define(record.title, shape.title, self._kind(name, record, shape.title))
             when = {"type": "object", "properties": {"kind": {"const": name}}, "required": ["kind"]}
             branches.append({"if": when, "then": then})
+        for name, record in shape.others.items():
+            other = self._define(record.title, shape.title, self.record(record))
+            branches.append(
+                {"if": {"type": "object", "required": [name], "not": {"required": ["kind"]}}, "then": other}
+            )
         kind = {
             "type": "string",
             "enum": list(shape.kinds),
@@ -227,8 +242,12 @@ class _Writer:
         return {
             "type": "object",
             **_description(shape.doc),
-            "properties": {"kind": kind},
-            "required": ["kind"],
+            "properties": {"kind": kind, **{name: _description(each.doc) for name, each in shape.others.items()}},
+            **(
+                {"anyOf": [{"required": [name]} for name in ("kind", *shape.others)]}
+                if shape.others
+                else {"required": ["kind"]}
+            ),
             "allOf": branches,
         }
 

@@ -346,13 +346,53 @@ def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
 
 
 def task_shape(kinds: Kinds) -> KindShape:
-    """A task: the keys of every task, and the fields of its kind (D8, D9)."""
-    return KindShape(
+    """A task: the keys of every task, and the fields of its kind (D8, D9); or a `choose`, `while` or `until`."""
+    others: dict[str, RecordShape] = {}
+    task = KindShape(
         "task",
         "One tool call in the pipeline of a step.",
         {kind.name: _task(kind, kinds) for kind in kinds.values()},
         RecordShape("task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=AnyShape()),
+        others,
     )
+    others |= _decisions(task)
+    return task
+
+
+def _decisions(task: KindShape) -> dict[str, RecordShape]:
+    """The items of a pipeline that decide which tasks run (003 §14). They contain tasks, and each other."""
+    tasks = KeyShape(UnionShape((task, ListShape(task))), "one task, or a list of tasks that run in order")
+    otherwise = RecordShape("else branch", "The branch if no guard is true.", {"then": tasks})
+    branch = RecordShape(
+        "branch",
+        "A guard, and the tasks that run if it is the first guard that is true. `else` is the last branch.",
+        {
+            "when": KeyShape(GuardShape(), "the guard; `output.data` is that of the task before"),
+            "then": tasks,
+            "else": KeyShape(UnionShape((otherwise, NullShape())), "replaces `when` and `then` in the last branch"),
+        },
+    )
+    passes = {
+        "while": "the guard, evaluated before each pass: the tasks run as long as it is true",
+        "until": "the guard, evaluated after each pass: the tasks run again until it is true",
+    }
+    bodies: dict[str, KeyShape] = {
+        "choose": KeyShape(ListShape(branch), "the branches, in order; without a match no branch runs", required=True)
+    }
+    for name, doc in passes.items():
+        when = KeyShape(GuardShape(), doc, required=True, example='"{{ step.more }}"')
+        loop = RecordShape(f"{name} loop", f"The guard and the tasks of `{name}`.", {"when": when, "tool": tasks})
+        bodies[name] = KeyShape(loop, "the guard and the tasks", required=True)
+    shared = {
+        "name": KeyShape(TextShape(name=True), "name in logs, and target of jumps", example="route"),
+        "desc": KeyShape(TextShape(), "description for readers"),
+    }
+    docs = {
+        "choose": "Runs the tasks of the first branch whose guard is true. It replaces a task.",
+        "while": "Repeats its tasks as long as the guard is true. It replaces a task.",
+        "until": "Runs its tasks, and repeats them until the guard is true. It replaces a task.",
+    }
+    return {name: RecordShape(name, docs[name], {**shared, name: key}) for name, key in bodies.items()}
 
 
 def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
@@ -372,6 +412,11 @@ _TASK_RETIRED = {
     "args": _old('"args"', "input"),
     "policy": RetiredKey("unknown-key", 'the "policy" of a task belongs under "spec"', "spec: {policy: …}"),
     "timeout": RetiredKey("unknown-key", 'the "timeout" of a task belongs under "spec"', "spec: {timeout: …}"),
+    "do": RetiredKey("unknown-key", '"do" belongs into a rule: spec.policy.rules of a task', "spec: {policy: …}"),
+    **{
+        name: RetiredKey("misplaced-key", f'"{name}" is an item of its own in the list under "tool", without a kind')
+        for name in model.DECISIONS
+    },
     **_OLD_SETS,
     **_RESERVED_WORDS,
 }
@@ -597,7 +642,7 @@ def _step(kinds: Kinds) -> RecordShape:
             ),
             "tool": KeyShape(
                 UnionShape((task_shape(kinds), ListShape(task_shape(kinds)))),
-                "one task, or a list of tasks that run in order",
+                "one task, or a list of tasks that run in order; `choose`, `while` and `until` may replace a task",
             ),
             "set": KeyShape(
                 _SET,
@@ -614,6 +659,12 @@ def _step(kinds: Kinds) -> RecordShape:
             "vars": _old('"vars"', "set: {step.…: …}"),
             "eval": _old('"eval"', "spec.policy.rules of the task"),
             "name": RetiredKey("unknown-key", 'the name of a step is the value of "step"', "step: …"),
+            **{
+                name: RetiredKey(
+                    "misplaced-key", f'"{name}" belongs under "tool", where it replaces a task', f"tool: [{name}: …]"
+                )
+                for name in model.DECISIONS
+            },
             **_RESERVED_WORDS,
         },
     )

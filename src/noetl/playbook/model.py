@@ -16,8 +16,11 @@ Directive: TypeAlias = Literal["continue", "retry", "jump", "break", "fail", "sk
 Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
 When: TypeAlias = str | bool  # a template, or a boolean
 InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime", "list", "map", "file"]
+Form: TypeAlias = Literal["task", "choose", "while", "until", "jump"]
 
 END = "end"  # an arc may lead here without such a step (D6)
+PIPELINE_END = ""  # not a task: what follows the last one
+DECISIONS: tuple[Form, ...] = ("choose", "while", "until")  # items of a pipeline that decide which tasks run
 COMPENSATE = "compensate"  # the block that undoes a run of a step: s/compensate, and its runs s#1/compensate#1
 
 # Defaults of the language: the only definition, for the table of the language and for all who run or show it.
@@ -77,6 +80,8 @@ class Task(Struct, frozen=True, kw_only=True):
     set: dict[str, JSON] = {}
     policy: Policy | None = None
     spec: dict[str, JSON] = {}  # as written on the task, without the policy
+    form: Form = "task"  # as the author wrote it; the reader makes tasks of kind noop from the other forms
+    after: str | None = None  # the task that follows it; None: the next one of the list
     at: Path
 
 

@@ -107,6 +107,7 @@ class KindShape(NamedTuple):
     doc: str
     kinds: Mapping[str, RecordShape]
     unknown: RecordShape  # the shape for an unknown kind, so that the remaining keys are checked
+    others: Mapping[str, RecordShape] = {}  # by the key that replaces `kind`; they may contain this shape again
 
 
 class UnionShape(NamedTuple):

@@ -116,6 +116,9 @@ def _items(tree: source.Sequence, of: Shape, path: Path, report: ProblemReport) 
 
 def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: ProblemReport) -> tuple[bool, JSON]:
     if "kind" not in tree.entries:
+        if (other := _other(tree, shape)) is not None:
+            kept = validate_record(tree, shape.others[other], path, report)
+            return other in kept, kept
         labelled = list(tree.entries.values())
         if len(labelled) == 1 and isinstance(labelled[0], source.Mapping) and "kind" in labelled[0].entries:
             label = next(iter(tree.entries))
@@ -137,6 +140,14 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
         )
         record = shape.unknown
     return True, validate_record(tree, record, path, report)
+
+
+def _other(tree: source.Mapping, shape: KindShape) -> str | None:
+    """The key that replaces `kind`. A labelled task of an older dialect may have such a label."""
+    for name, value in tree.entries.items():
+        if name in shape.others and not (isinstance(value, source.Mapping) and "kind" in value.entries):
+            return name
+    return None
 
 
 def validate_record(tree: source.Mapping, record: RecordShape, path: Path, report: ProblemReport) -> dict[str, JSON]:

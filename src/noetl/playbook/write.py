@@ -8,6 +8,7 @@ import yaml
 from msgspec import UNSET
 
 from noetl.output import JSON
+from noetl.playbook.branches import with_jumps
 from noetl.playbook.language import API_VERSION
 from noetl.playbook.model import Arc, Guard, InputField, Loop, Pipeline, Playbook, Rule, Step, Task, When
 from noetl.playbook.source import resolve
@@ -95,7 +96,7 @@ def _loop(loop: Loop) -> dict[str, JSON]:
 
 
 def _task(task: Task) -> dict[str, JSON]:
-    policy = None
+    policy, task = None, with_jumps(task)
     if task.policy is not None:
         rules = [_rule(rule) for rule in task.policy.rules]
         policy = {"rules": rules, **_some({"on_unmatched": task.policy.on_unmatched, "limits": task.policy.limits})}

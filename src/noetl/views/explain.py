@@ -56,9 +56,10 @@ def find_task(program: Program, name: str) -> tuple[Pipeline, Task]:
         raise NoSuchTask(f'step "{owner_name}" has no tasks')
     if not task_name and len(owner.tasks) == 1:
         return owner, owner.tasks[0]
-    found = next((task for task in owner.tasks if task.name == task_name), None)
+    tasks = [task for task in owner.tasks if task.form != "jump"]
+    found = next((task for task in tasks if task.name == task_name), None)
     if found is None:
-        known = ", ".join(f"{owner_name}.{one_line(task.name)}" for task in owner.tasks)
+        known = ", ".join(f"{owner_name}.{one_line(task.name)}" for task in tasks)
         what = f'has no task "{task_name}"' if task_name else "has several tasks"
         raise NoSuchTask(f'"{owner_name}" {what}; there are {known}')
     return owner, found
@@ -119,6 +120,12 @@ class ExplainedTask(Struct, frozen=True, kw_only=True):
     set: tuple[str, ...]
     rules: tuple[str, ...]
     retry: str | None = None  # how often a call that fails is repeated; None: it is not
+    branches: tuple[ExplainedBranch, ...] = ()  # of a choose, or the one of a loop
+
+
+class ExplainedBranch(Struct, frozen=True, kw_only=True):
+    when: str  # "when ctx.n > 1", "else", "while step.more"
+    tasks: tuple[ExplainedTask, ...]
 
 
 class ExplainedArc(Struct, frozen=True, kw_only=True):
@@ -239,12 +246,33 @@ class _Explainer:
             input=_pairs(owner.input),
             loops=tuple(describe.loop(loop) for loop in owner.loops),
             policy=tuple(describe.policy(owner)),
-            tasks=tuple(self._task(task, owner) for task in owner.tasks),
+            tasks=self._tasks(owner.tasks, owner),
             reads=paths_read(self.uses.get(owner.at, ()), _SHARED),
             writes=tuple(sorted(one_line(target) for target in written if target.startswith("ctx."))),
             set=tuple(map(one_line, owner.set)),
             set_on_failure=tuple(one_line(write.target) for write in pipeline.failure_set),
         )
+
+    def _tasks(self, tasks: Sequence[Task], owner: Pipeline) -> tuple[ExplainedTask, ...]:
+        """The tasks as the author wrote them: those of a choose or a loop are inside it."""
+        tasks = [task for task in tasks if task.form != "jump"]
+        decisions = [task for task in tasks if task.form != "task"]
+        outer = [task for task in tasks if not any(_is_inside(task, each.at) for each in decisions)]
+        return tuple(
+            self._task(task, owner)
+            if task.form == "task"
+            else structs.replace(self._task(task, owner), branches=tuple(self._branches(task, tasks, owner)))
+            for task in outer
+        )
+
+    def _branches(self, decision: Task, tasks: Sequence[Task], owner: Pipeline) -> Iterator[ExplainedBranch]:
+        for rule in decision.policy.rules if decision.policy else ():
+            if rule.at == decision.at:
+                continue  # it only leads on
+            inside = [task for task in tasks if _is_inside(task, rule.at)]
+            word = "when" if decision.form == "choose" else decision.form
+            when = "else" if rule.when is None else f"{word} {describe.guard(rule.when) or 'true'}"
+            yield ExplainedBranch(when=when, tasks=self._tasks(inside, owner))
 
     def _task(self, task: Task, owner: Pipeline) -> ExplainedTask:
         spec = effective_spec(self.program.playbook, owner, task, self.kinds)
@@ -269,6 +297,10 @@ class _Explainer:
         )
 
 
+def _is_inside(task: Task, at: Path) -> bool:
+    return len(task.at) > len(at) and task.at[: len(at)] == at
+
+
 def explain_task(task: Task, kinds: Kinds, retry: JSON = None) -> ExplainedTask:
     """`retry`: its effective `spec.retry`; None: it has none."""
     policy = task.policy
@@ -279,7 +311,7 @@ def explain_task(task: Task, kinds: Kinds, retry: JSON = None) -> ExplainedTask:
     repeats = task.kind in kinds and kinds[task.kind].repeats
     return ExplainedTask(
         name=one_line(task.name),
-        kind=one_line(task.kind),
+        kind=one_line(task.kind if task.form == "task" else task.form),
         desc=_text(task.desc),
         essence=_essence(task.fields if free else task.input),
         auth=None if task.auth is None else one_line(task.auth),
@@ -423,7 +455,11 @@ def _task(task: ExplainedTask, number: str) -> TreeBranch:
     below = [TreeBranch((Styled(task.desc, "faint"),))] if task.desc else []
     below += [_fact("input", f"{name} = {value}") for name, value in task.input]
     below += [_fact("retry", task.retry)] if task.retry else []
-    below += [TreeBranch((Styled(rule),)) for rule in task.rules]
+    for branch in task.branches:
+        several = len(branch.tasks) > 1
+        inside = (_task(each, f"{place} " if several else "") for place, each in enumerate(branch.tasks, 1))
+        below.append(TreeBranch((Styled(branch.when),), tuple(inside)))
+    below += [] if task.branches else [TreeBranch((Styled(rule),)) for rule in task.rules]
     below += [_fact("set", ", ".join(task.set))] if task.set else []
     return TreeBranch(tuple(line), tuple(below))
 

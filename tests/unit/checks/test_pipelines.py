@@ -136,3 +136,68 @@ def test_on_unmatched_fail_goes_on_when_ok_d23() -> None:
         "  - {name: b, kind: noop}\n"
     ).problems
     assert [each.code for each in problems] == ["unset-ctx"]
+
+
+LOOP = "workflow:\n- step: start\n  tool:\n  - {name: first, kind: noop, set: {step.more: true}}\n  - %s\n  - {name: last, kind: noop}\n"
+
+
+@pytest.mark.parametrize(
+    ("loop", "severity", "message"),
+    [
+        (
+            "{name: w, while: {when: true, tool: {name: a, kind: noop}}}",
+            "error",
+            "no rule leaves the cycle w → a → w; it ends only when a call fails",
+        ),
+        (
+            "{name: u, until: {when: false, tool: {name: a, kind: noop}}}",
+            "error",
+            "no rule leaves the cycle a → u → a; it ends only when a call fails",
+        ),
+        (
+            '{name: w, while: {when: "{{ step.more }}", tool: {name: a, kind: noop, set: {step.mor: 0}}}}',
+            "warning",
+            'no task in the while "w" changes step.more, so its guard stays the same',
+        ),
+        (
+            '{name: u, until: {when: "{{ step.more and workload.n | default(1) }}", tool: {name: a, kind: noop}}}',
+            "warning",
+            'no task in the until "u" changes step.more, workload.n, so its guard stays the same',
+        ),
+    ],
+)
+def test_a_loop_that_cannot_end_is_reported_at_its_guard(loop: str, severity: str, message: str) -> None:
+    (problem,) = [each for each in checked(LOOP % loop).problems if each.code == "endless-jump"]
+    assert (problem.severity, problem.message) == (severity, message)
+    line = (LOOP % loop).splitlines()[problem.at.line - 4]
+    assert line[problem.at.column - 1 :].startswith(("true", "false", '"{{ step.more'))
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        '{while: {when: "{{ step.more }}", tool: {kind: noop, set: {step.more: false}}}}',
+        '{while: {when: "{{ step.more }}", tool: {kind: workbook, block: b}}}',
+        '{until: {when: "{{ output.data }}", tool: {kind: http, url: x}}}',
+        '{until: {when: "{{ look.data }}", tool: {name: look, kind: http, url: x}}}',
+        "{until: {when: \"{{ now() > '2027' }}\", tool: {kind: http, url: x}}}",
+        "{while: {when: true, tool: {kind: http, url: x, spec: {policy: {rules: "
+        '[{when: "{{ output.data }}", then: {do: jump, to: last}}, {else: {then: {do: continue}}}]}}}}}',
+        '{choose: [{when: "{{ step.more }}", then: {kind: noop}}, {else: {then: [{kind: noop}, {kind: noop}]}}]}',
+        '{choose: [{when: "{{ step.more }}", then: {kind: noop}}, {when: true, then: {kind: noop}}]}',
+    ],
+)
+def test_loops_and_branches_that_end_are_fine(loop: str) -> None:
+    body = LOOP % loop + "workbook: {b: {tool: {kind: noop, set: {step.more: false}}}}\n"
+    assert [each.message for each in checked(body).problems if each.code in CODES] == []
+
+
+def test_a_branch_after_one_that_is_always_taken_is_dead() -> None:
+    loop = (
+        '{name: c, choose: [{when: true, then: {kind: noop}}, {when: "{{ step.more }}", then: {name: x, kind: noop}}]}'
+    )
+    codes = [(each.code, each.message) for each in checked(LOOP % loop).problems]
+    assert codes == [
+        ("dead-rule", 'an earlier rule of "c" always matches'),
+        ("unreachable-task", 'no path through the pipeline reaches "x"'),
+    ]

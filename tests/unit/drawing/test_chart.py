@@ -98,3 +98,18 @@ def test_targets_that_are_not_there_or_not_known_have_boxes_of_their_own() -> No
 def test_without_an_entry_there_is_no_mark_for_it_and_nothing_is_reached() -> None:
     found = charted("workflow: [{step: first, tool: {kind: noop}}]")
     assert [(box.role, box.reached) for box in found.boxes] == [("step", False), ("end", True)]
+
+
+def test_choose_and_loops_are_drawn_by_their_names() -> None:
+    drawn = charted(
+        """
+        workflow:
+        - step: start
+          tool:
+          - while: {when: "{{ step.x }}", tool: {kind: http, url: x, set: {step.x: 1}}}
+          - choose:
+            - {when: "{{ step.x }}", then: {kind: noop, spec: {policy: {rules: [{when: "{{ step.x }}", then: {do: skip}}]}}}}
+            - else: {then: {kind: shell, argv: [a]}}
+        """
+    )
+    assert drawn.boxes[1].kinds == ("while", "http", "choose", "noop", "shell")

@@ -185,3 +185,22 @@ def objects(value: JSON) -> Iterator[dict[str, JSON]]:
         yield value
     for each in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from objects(each)
+
+
+@pytest.mark.parametrize(
+    ("item", "good"),
+    [
+        ("{while: {when: true, tool: {kind: noop}}, name: w, desc: d}", True),
+        ("{until: {when: '{{ x }}', tool: [{kind: noop}, {choose: [{else: {then: {kind: noop}}}]}]}}", True),
+        ("{choose: [{when: '{{ x }}', then: [{kind: noop}]}, {else: {then: {kind: noop}}}]}", True),
+        ("{while: {tool: {kind: noop}}}", False),
+        ("{until: {when: true}}", False),
+        ("{choose: [{when: true}]}", False),
+        ("{choose: [{when: true, then: {kind: nop}}]}", False),
+        ("{choose: [{else: {kind: noop}}]}", False),
+        ("{choose: [], set: {ctx.x: 1}}", False),
+        ("{desc: neither}", False),
+    ],
+)
+def test_choose_while_and_until_are_known(item: str, good: bool) -> None:
+    assert (of(f"- step: start\n  tool: [{item}]\n") == []) == good

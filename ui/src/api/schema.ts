@@ -1077,6 +1077,11 @@ export interface components {
             missing: boolean;
             set: string[];
         };
+        /** ExplainedBranch */
+        ExplainedBranch: {
+            when: string;
+            tasks: components["schemas"]["ExplainedTask"][];
+        };
         /** ExplainedPart */
         ExplainedPart: {
             name: string;
@@ -1125,6 +1130,8 @@ export interface components {
             set: string[];
             rules: string[];
             retry?: string | null;
+            /** @default [] */
+            branches?: components["schemas"]["ExplainedBranch"][];
         };
         /** Explanation */
         Explanation: {

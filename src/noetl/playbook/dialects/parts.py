@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, leaves
+from noetl.playbook.model import DECISIONS
 
 SETS = ("set_ctx", "set_iter", "set_vars", "set_shared", "set_prev")
 TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec", "eval", "args", "tool"})
@@ -85,7 +86,8 @@ def not_tasks(step: Map) -> list[Node]:
 def _task(body: Map, holder: LayoutEntry) -> TaskPart:
     if len(body.entries) == 1 and body.entries[0].name not in TASK_KEYS:
         label = body.entries[0]
-        if isinstance(label.value, Map):
+        decides = label.name in DECISIONS and isinstance(label.value, Map) and label.value.get("kind") is None
+        if isinstance(label.value, Map) and not decides:
             return TaskPart(label.value, holder, label)
     return TaskPart(body, holder, None)
 

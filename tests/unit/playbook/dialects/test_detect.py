@@ -26,6 +26,8 @@ RULES = "tool: {kind: noop, spec: {policy: {rules: [{when: '{{ %s }}', then: {do
     ("lines", "dialect"),
     [
         ("when: '{{ true }}'", "v2"),
+        ("tool: [{while: {when: '{{ ctx.x }}', tool: {kind: noop}}}]", "canonical"),
+        ("tool: [{while: {kind: noop}}]", "v10"),
         ("spec: {next_mode: inclusive}", "v2"),
         ("tool: [{a: {kind: noop, eval: []}}]", "v2"),
         ("tool: {kind: noop, command: '{{ vars.x }}'}", "v2"),

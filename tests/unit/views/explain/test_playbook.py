@@ -229,3 +229,35 @@ def test_control_characters_of_the_author_are_visible_in_an_explanation() -> Non
         """
     )
     assert told.steps[0].desc == "␛[31mred"
+
+
+def test_choose_and_loops_are_explained_as_they_were_written() -> None:
+    told = explained(
+        """
+        workflow:
+        - step: start
+          tool:
+          - name: pages
+            while:
+              when: "{{ step.more | default(true) }}"
+              tool:
+              - {name: fetch, kind: http, url: x, set: {step.more: "{{ output.data }}"}}
+              - choose:
+                - when: "{{ output.data }}"
+                  then: {name: keep, kind: noop, spec: {policy: {rules: [{when: "{{ ctx.x }}", then: {do: skip}}]}}}
+                - else: {then: {name: drop, kind: noop}}
+          - until: {tool: {kind: noop, name: look, set: {ctx.x: 1}}, when: "{{ ctx.x }}"}
+        """
+    )
+
+    def tree(tasks: tuple[ExplainedTask, ...]) -> list[JSON]:
+        return [
+            [each.name, each.kind, *({branch.when: tree(branch.tasks)} for branch in each.branches)] for each in tasks
+        ]
+
+    choose = [{"when output.data": [["keep", "noop"]]}, {"else": [["drop", "noop"]]}]
+    pages = [["fetch", "http"], ["pages_choose_1", "choose", *choose]]
+    assert tree(told.steps[0].tasks) == [
+        ["pages", "while", {"while step.more | default(true)": pages}],
+        ["until_1", "until", {"until ctx.x": [["look", "noop"]]}],
+    ]
