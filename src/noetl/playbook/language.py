@@ -621,7 +621,10 @@ def _step(kinds: Kinds) -> RecordShape:
         {
             "policy": KeyShape(_step_policy(), "admission, time limits, failure handling"),
             "pool": _POOL,
-            **_reserved("lease"),
+            "lease": KeyShape(
+                ReservedShape("the setting NOETL_LEASE: a worker renews one lease for all frames that it runs"),
+                "reserved",
+            ),
             **_spec_keys(kinds),
         },
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_NOT_OF_A_TASK},

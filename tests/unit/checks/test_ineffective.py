@@ -115,6 +115,12 @@ PLACEHOLDERS = {
 }  # fmt: skip
 
 
+def test_a_lease_of_a_step_names_the_setting_that_exists() -> None:
+    (problem,) = checked("workflow:\n- step: start\n  spec: {lease: {ttl: 30}}\n  tool: {kind: noop}\n").problems
+    assert problem.code == "reserved"
+    assert "use the setting NOETL_LEASE: a worker renews one lease for all frames" in problem.message
+
+
 def test_every_placeholder_of_the_source_documents_is_reserved_d101() -> None:
     assert PLACEHOLDERS - {path[-1] for path in RESERVED} == set()
 
