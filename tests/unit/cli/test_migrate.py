@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.commands.migrate import MigrateOptions, migrate_file
+from noetl.cli.commands.migrate import MigrateOptions, migrate_file, report_folder
 from noetl.cli.execute import Reporter
 from noetl.errors import PlaybookError
 from noetl.session.errors import UsageError
@@ -124,3 +124,31 @@ def test_a_result_that_fails_the_check_is_written_and_exits_with_1(
     err = capsys.readouterr().err.splitlines()
     assert err[0].startswith("old.yaml:6:3: error: unknown-kind: ")
     assert err[-1] == "old.yaml: the result has 1 problem that needs a change by hand"
+
+
+def test_a_report_counts_outcomes_and_groups_causes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written; causes have an example and a way out."""
+    folder = tmp_path / "books"
+    folder.mkdir()
+    (folder / "a.yaml").write_text(NEW)
+    (folder / "b.yaml").write_text(OLD)
+    (folder / "c.yaml").write_text(HEAD + "workflow:\n- step: start\n  type: rhai\n  code: x\n")
+    for name in ("d", "e"):
+        (folder / f"{name}.yaml").write_text(
+            HEAD + "workflow:\n- step: start\n  loop: {cursor: {}}\n  tool: {kind: noop}\n"
+        )
+    (folder / "values.yaml").write_text("replicas: 3\n")
+    assert report_folder(Reporter("auto"), str(folder)) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "5 playbooks"
+    assert [line.split()[0] for line in lines[1:5]] == ["1", "1", "1", "2"]
+    at = lines.index("refused, by cause:")
+    assert lines[at + 1].split()[:2] == ["2", "old-dialect:"]
+    assert lines[at + 2].strip().startswith(f"{folder}/d.yaml:6:")
+    assert lines[at + 3].strip().startswith("fix: read the rows")
+    assert (folder / "b.yaml").read_text() == OLD
+
+
+def test_a_report_needs_a_folder() -> None:
+    with pytest.raises(UsageError, match="needs a folder"):
+        report_folder(Reporter("auto"), "old.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Annotated, NamedTuple
 
 import typer
@@ -32,6 +33,9 @@ def migrate(
         bool, typer.Option("--exact", help="Let unguarded arcs carry failures too, as the old dialect did.")
     ] = False,
     annotate: Annotated[bool, typer.Option("--annotate", help="Add the notes as comments.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Only report on all playbooks of a folder: migrated, with notes, refused.")
+    ] = False,
 ) -> None:
     """Rewrite a playbook of an older dialect, or of the public NoETL, in the canonical form.
 
@@ -43,7 +47,11 @@ def migrate(
       noetl migrate old.yaml
       noetl migrate old.yaml --diff
       noetl migrate old.yaml --write --annotate
+      noetl migrate --report playbooks/
     """
+    if report:
+        finish("auto", lambda reporter: report_folder(reporter, file))
+        return
     options = MigrateOptions(output, write, diff, exact, annotate)
     finish("auto", lambda reporter: migrate_file(reporter, file, options))
 
@@ -84,6 +92,26 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
         count = "1 problem that needs" if len(left) == 1 else f"{len(left)} problems that need"
         reporter.errors.line(f"{source.name}: the result has {count} a change by hand")
     return FAILED if left else OK
+
+
+def report_folder(reporter: Reporter, folder: str) -> int:
+    """Print a table for all playbooks of a folder. Nothing is written."""
+    from noetl.cli.checker import installed_kinds
+    from noetl.cli.migration_report import report_file, report_lines
+    from noetl.session.sources import files_in
+
+    if not os.path.isdir(folder):
+        raise UsageError(f"{folder}: --report needs a folder")
+    kinds = installed_kinds()
+    found = []
+    for name in sorted(files_in(folder)):
+        with open(name, encoding="utf-8", errors="replace") as stream:
+            text = stream.read()
+        if "workflow" in text:
+            found.append(report_file(name, text, kinds))
+    for line in report_lines(found):
+        reporter.screen.line(line)
+    return OK if all(file.outcome in ("migrated", "with notes") for file in found) else FAILED
 
 
 def _print_diff(old: str, new: str, name: str, screen: Screen) -> None:

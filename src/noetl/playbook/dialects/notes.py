@@ -76,6 +76,7 @@ NOTES: dict[str, str] = {
     "sql-name": "A template in the place of a SQL name is quoted.",
     "sql-statement": "A SQL statement that was a value is written in its place.",
     "step-made": "A tool of a `case` branch has become a step.",
+    "step-renamed": "The name of a step had characters that no name may have.",
     "step-result": "Other steps read the result of a step, which is now stored in `ctx`.",
     "api-version": "`apiVersion` or `kind` was missing or old, and has been added or updated.",
     "arc-on-failure": "In v2 and v10 an arc that does not read the result was also taken after a failure.",

@@ -143,7 +143,7 @@ def plain(text: str) -> Leaf:
 
 def quoted(text: str) -> Leaf:
     """New text, in the quotes that need the fewest escapes."""
-    if '"' in text and "'" not in text:
+    if '"' in text and "'" not in text and "\n" not in text:
         return Leaf(raw=f"'{text}'", text=text, style="'")
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return Leaf(raw=f'"{escaped}"', text=text, style='"')

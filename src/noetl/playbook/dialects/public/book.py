@@ -38,6 +38,7 @@ class Book(Struct, eq=False):
     findings: Findings
     exact: bool = False
     public: bool = False  # an idiom of the public engine was found, so ambiguous names have its meaning
+    legacy: bool = False  # the first generation: a step without guards on its targets starts all of them
     local: bool = False  # `executor.profile: local`: the public command line ran it
 
     def note(self, at: int, code: str, message: str) -> None:

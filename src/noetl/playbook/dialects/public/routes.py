@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, plain, quoted, rename, table
-from noetl.playbook.dialects.public.book import Book, all_comments, discard, new, put, scalar, text_of
+from noetl.playbook.dialects.public.book import Book, all_comments, discard, is_template, new, put, scalar, text_of
 from noetl.playbook.dialects.public.guards import inner_of
 
+_VALID = re.compile(r"[A-Za-z_][\w-]*")
 _PAYLOAD = ("data", "with", "input", "payload")
 _ARC = frozenset({"step", "when", "set", "to", "spec", "args", "expr", "set_ctx", "set_vars", "set_iter", "set_shared"})
 
@@ -185,7 +187,7 @@ def _arc(arc: Map, guard: str | None, branch: Branch) -> LayoutEntry:
 
 def all_targets(book: Book) -> None:
     """A legacy `next` with several targets without guards starts all of them."""
-    for step in book.steps:
+    for step in book.steps if book.legacy else []:
         following = step.body.entry("next")
         if following is None or not isinstance(following.value, List):
             continue
@@ -200,3 +202,39 @@ def all_targets(book: Book) -> None:
                 arc.lead, arc.tail, arc.start, arc.base = old.lead, old.tail, old.start, old.base
             put(following, table(spec=table(mode=plain("inclusive")), arcs=List(entries=arcs)))
             book.note(following.start, "all-targets", "all targets start, as in the public engine: `mode: inclusive`")
+
+
+def valid_names(book: Book) -> None:
+    """A step is named with letters, digits, `_` and `-`; other characters become `_`, also where arcs name it."""
+    names = book.step_names
+    renamed: dict[str, str] = {}
+    for step in book.steps:
+        if step.name and not _VALID.fullmatch(step.name) and not is_template(step.name):
+            made = re.sub(r"[^A-Za-z0-9_-]+", "_", step.name).strip("_") or "step"
+            made = made if made[0].isalpha() else f"step_{made}"
+            while made in names:
+                made += "_2"
+            names.add(made)
+            renamed[step.name] = made
+            entry = step.body.entry("step")
+            assert entry is not None
+            put(entry, scalar(made))
+            book.note(entry.start, "step-renamed", f'the step "{step.name}" is now "{made}"')
+    if not renamed:
+        return
+    for step in book.steps:
+        following = step.body.entry("next")
+        for entry in _target_entries(following) if following is not None else []:
+            name = renamed.get(text_of(entry.value) or "")
+            if name is not None:
+                put(entry, scalar(name))
+
+
+def _target_entries(entry: LayoutEntry) -> list[LayoutEntry]:
+    """The entries whose values name targets: `next: a`, items of a list, `step` of an arc."""
+    value = entry.value
+    if isinstance(value, Leaf):
+        return [entry]
+    if isinstance(value, List):
+        return [found for each in value.entries for found in _target_entries(each)]
+    return [found for each in value.entries if each.name in ("step", "arcs") for found in _target_entries(each)]

@@ -42,6 +42,8 @@ RULES: tuple[Callable[[Book], None], ...] = (
     loops.loop_keys,
     cases.case_blocks,
     routes.arc_forms,
+    routes.all_targets,
+    routes.valid_names,
     fields.under_spec,
     steps.task_arguments,
     fields.timeouts,
@@ -82,6 +84,9 @@ def normalise(layout: Layout, findings: Findings, *, exact: bool) -> bool:
     """Apply all rules. Returns whether the document used an idiom of the public engine."""
     assert isinstance(layout.root, Map)
     book = Book(layout.root, findings, exact)
+    book.legacy = layout.root.text("apiVersion") == "noetl.io/v1" or any(
+        step.body.get("type") is not None or step.body.get("case") is not None for step in book.steps
+    )
     for rule in RULES:
         rule(book)
     return book.public

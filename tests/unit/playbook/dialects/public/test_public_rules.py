@@ -308,6 +308,21 @@ CASES = {
         ["os_type: null", "{{ workload.os_type }}"],
         {"assumed-input"},
     ),
+    "several targets": (
+        book("workflow:\n- step: start\n  next: [a, b]\n- step: a\n- step: b\n", HEAD.replace("noetl.io/v2", "noetl.io/v1")),
+        ["mode: inclusive", "- step: a", "- step: b"],
+        {"all-targets", "api-version", "arc-on-failure"},
+    ),
+    "a step with a path as its name": (
+        book("workflow:\n- step: start\n  next: [{step: tests/a}]\n- step: tests/a\n  tool: {kind: noop}\n"),
+        ["- step: tests_a\n"],
+        {"step-renamed", "arc-on-failure"},
+    ),
+    "a shell text that ends with a line break": (
+        book("workflow:\n- step: start\n  tool:\n    kind: shell\n    cmds:\n    - |\n      echo \"a\"\n"),
+        ["echo"],
+        set(),
+    ),
     "an assertion": (
         book("workflow:\n- step: start\n  tool: {kind: python, code: 'result = {}', assert: {returns: [a]}}\n"),
         ["validate:", "required: [a]"],

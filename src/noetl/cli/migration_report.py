@@ -1,0 +1,84 @@
+"""`noetl migrate --report FOLDER`: how many playbooks of a folder can be migrated, and what prevents the others."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+from noetl.errors import PlaybookError, Problem
+
+if TYPE_CHECKING:
+    from noetl.playbook.kinds import Kinds
+
+Outcome = Literal["migrated", "with notes", "by hand", "refused"]
+
+_MEANINGS: dict[Outcome, str] = {
+    "migrated": "pass the check, without notes",
+    "with notes": "pass the check, with notes about differences in meaning",
+    "by hand": "the result has problems that need a change by hand",
+    "refused": "a part has no counterpart",
+}
+_QUOTED = re.compile(r'"[^"]*"')
+
+
+class ReportedFile(NamedTuple):
+    """The result of one file."""
+
+    name: str
+    outcome: Outcome
+    notes: tuple[str, ...] = ()  # the codes
+    problems: tuple[Problem, ...] = ()
+
+
+def report_file(name: str, text: str, kinds: Kinds) -> ReportedFile:
+    """Migrate one text in memory, and check the result."""
+    from noetl.playbook.migrate import migrate
+    from noetl.session.sources import remaining_problems
+
+    try:
+        migration = migrate(text, name)
+    except PlaybookError as error:
+        return ReportedFile(name, "refused", (), tuple(error.problems))
+    notes = tuple(dict.fromkeys(note.code for note in migration.notes))
+    left = remaining_problems(migration, name, kinds)
+    if left:
+        return ReportedFile(name, "by hand", notes, tuple(left))
+    return ReportedFile(name, "with notes" if notes else "migrated", notes)
+
+
+def report_lines(files: list[ReportedFile]) -> list[str]:
+    """The table of a folder: outcomes, causes with an example and a way out, notes."""
+    lines = [f"{len(files)} playbooks"]
+    for outcome, meaning in _MEANINGS.items():
+        count = sum(file.outcome == outcome for file in files)
+        lines.append(f"  {count:5}  {outcome:<10}  {meaning}")
+    for outcome in ("refused", "by hand"):
+        found = _causes([file for file in files if file.outcome == outcome])
+        if found:
+            lines += ["", f"{outcome}, by cause:"]
+        for cause, problems in found:
+            first = problems[0]
+            lines.append(f"  {len(problems):5}  {cause}")
+            lines.append(f"         {first.at}: {first.message}")
+            if first.fix:
+                lines.append(f"         fix: {first.fix.splitlines()[0]}")
+    codes: dict[str, int] = {}
+    for file in files:
+        for code in file.notes:
+            codes[code] = codes.get(code, 0) + 1
+    if codes:
+        lines += ["", "notes, by the number of playbooks:"]
+        lines += [f"  {count:5}  {code}" for code, count in sorted(codes.items(), key=lambda each: (-each[1], each[0]))]
+    return lines
+
+
+def _causes(files: list[ReportedFile]) -> list[tuple[str, list[Problem]]]:
+    """The causes with the first problem of each playbook that has it, the most frequent first."""
+    found: dict[str, list[Problem]] = {}
+    for file in files:
+        own: dict[str, Problem] = {}
+        for problem in file.problems:
+            own.setdefault(f"{problem.code}: {_QUOTED.sub('…', problem.message)}", problem)
+        for cause, problem in own.items():
+            found.setdefault(cause, []).append(problem)
+    return sorted(found.items(), key=lambda each: (-len(each[1]), each[0]))
