@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from noetl.defaults import LEASE_S
 from noetl.engine import Event
-from noetl.engine.commands import Start
+from noetl.engine.commands import Lose, Start
 from noetl.errors import Unavailable
 from noetl.net.program import Program
 from noetl.playbook.model import INLINE_BYTES_MAX
@@ -76,6 +76,16 @@ class ControlPorts(NamedTuple):
     link: Link | None = None  # to the owners of parents and children; None: Control itself owns them all
 
 
+class CrashedCalls(Protocol):
+    """The calls that were running in processes that died, until the log contains them."""
+
+    def lost(self, execution_id: str) -> list[Lose]: ...
+
+    def forget(self, execution_id: str) -> None:
+        """They are in the log now."""
+        ...
+
+
 class ControlHooks(NamedTuple):
     """Callbacks and policies that a runtime supplies. Control calls all hooks of a list, in order."""
 
@@ -84,6 +94,7 @@ class ControlHooks(NamedTuple):
     on_load: Sequence[Callable[[], None]] = ()  # after a takeover: asks all workers for the frames they hold
     on_start: Sequence[Callable[[Program, Start], Awaitable[Start]]] = ()  # may replace the request
     window: Callable[[str], int] | None = None  # pool → pointers at once; None: as in the settings
+    crashes: CrashedCalls | None = None  # None: the leases of workers show what was running
 
 
 class ControlSettings(NamedTuple):

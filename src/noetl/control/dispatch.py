@@ -17,6 +17,7 @@ from noetl.control.live_execution import (
     LostWorkers,
     is_due,
     is_open,
+    lost_workers,
     pool_of,
 )
 from noetl.engine import Event, facts
@@ -143,11 +144,11 @@ class Dispatch:
             known = live.in_flight.get(frame)
             if known is not None and known.until <= now:
                 if known.worker:
-                    lost, company = (live.lost.get(frame, LostWorkers()), self._held.get(known.worker, (1, now))[0])
+                    lost, company = lost_workers(live, frame), self._held.get(known.worker, (1, now))[0]
                     live.lost[frame] = LostWorkers(lost.workers + 1, lost.company + company)
                     if not is_decision(frame):
                         worker = "" if known.worker == UNKNOWN_WORKER else known.worker
-                        self._on_lost(live, Lose(frame=frame, worker=worker, epoch=known.epoch))
+                        self._on_lost(live, Lose(frame=frame, worker=worker, epoch=known.epoch, held=company))
                 self.release(live, frame)  # the pointer or the worker is lost
             if frame not in live.in_flight:
                 pool = pool_of(live, frame)

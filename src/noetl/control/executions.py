@@ -16,7 +16,14 @@ from msgspec.structs import replace
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock
 from noetl.control.children import Children
-from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings, OwnershipRegistry, ProgramSource
+from noetl.control.deps import (
+    ControlHooks,
+    ControlPorts,
+    ControlSettings,
+    CrashedCalls,
+    OwnershipRegistry,
+    ProgramSource,
+)
 from noetl.control.dispatch import Dispatch
 from noetl.control.heartbeats import Timers, handle_heartbeat, release_frame
 from noetl.control.live_execution import (
@@ -32,6 +39,7 @@ from noetl.control.live_execution import (
     fold,
     is_due,
     is_open,
+    lost_workers,
     next_snapshot,
     read_snapshot,
     resolve,
@@ -182,10 +190,11 @@ class Control:
             work = decision_work(live.program, live.state, frame)
         else:
             work = self.loops.with_loop_work(live, frame, work_of(live.program, live.state, frame))
+        lost = lost_workers(live, frame)
         if work.frame.running is not None and frame not in live.lost:
             # Another owner has granted it, and did not live to see the end of the lease.
+            live.lost[frame] = lost = LostWorkers(lost.workers + 1, lost.company + 1)
             self._on_lost(live, Lose(frame=frame, worker=work.frame.running.worker, epoch=work.frame.epoch or (0, 0)))
-        lost = live.lost.get(frame, LostWorkers())
         count = lost.workers if lost.blames_frame(self.settings.lost_max) else 0
         return Grant(work, epoch, self.settings.lease_s, self.now(), count)
 
@@ -430,6 +439,8 @@ class Control:
         fold(state, rows)
         live = await self._new(execution_id, await self.programs.by_digest(state.digest), owner)
         live.state, live.agenda = state, agenda_of(state)
+        if self._hooks.crashes is not None and state.live:
+            await self._record_crashes(live, self._hooks.crashes)
         self.executions[execution_id] = live
         if self.settings.settle_s and state.live:
             live.quiet_until = self.clock.monotonic() + self.settings.settle_s
@@ -439,6 +450,15 @@ class Control:
         else:
             self.dispatch.enqueue_all(live)
         return live
+
+    async def _record_crashes(self, live: LiveExecution, crashes: CrashedCalls) -> None:
+        """Before a frame is dispatched again: the call may end this process, too."""
+        if not (lost := crashes.lost(live.id)):
+            return
+        for command in lost:
+            with suppress(Rejected):  # the frame has ended
+                await self.submit(live, command, _nothing)
+        crashes.forget(live.id)
 
     async def _settle(self, live: LiveExecution) -> None:
         """Workers may hold frames of it: wait for their heartbeats, then dispatch all other frames."""

@@ -86,6 +86,17 @@ class LostWorkers(NamedTuple):
         return self.workers >= enough and many
 
 
+def lost_workers(live: LiveExecution, frame: str) -> LostWorkers:
+    """As known here; after a load, as recorded in the log."""
+    known = live.lost.get(frame)
+    if known is not None or is_decision(frame):
+        return known or LostWorkers()
+    run, index = frame_parts(frame)
+    owner = live.state.runs.get(run)
+    recorded = owner.frames.get(index) if owner is not None else None
+    return LostWorkers() if recorded is None else LostWorkers(recorded.lost, recorded.lost_held)
+
+
 class PendingCommand(NamedTuple):
     """A command that waits for its commit. Its answer is computed from the committed state."""
 

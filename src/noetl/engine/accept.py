@@ -216,6 +216,7 @@ def _lose(program: Program, state: State, command: Lose) -> list[Fact]:
             worker=command.worker,
             epoch=command.epoch,
             started_at=running.started_at if running is not None else None,
+            held=command.held,
         )
     ]
 

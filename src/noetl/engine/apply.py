@@ -38,6 +38,7 @@ def advance(frame: Frame, fact: TaskDone) -> None:
     frame.calls = fact.call
     frame.answer = frame.asked = frame.until = frame.running = None
     frame.tries = ()
+    frame.lost = frame.lost_held = 0
     for target, value in fact.set.items():
         scope, path = split(target)
         if scope == "iter":
@@ -206,10 +207,10 @@ def _task_started(state: State, fact: facts.TaskStarted) -> None:
 
 
 def _frame_lost(state: State, fact: facts.FrameLost) -> None:
-    owner, index = frame_parts(fact.frame)
-    frame = state.runs[owner].frames.get(index)
-    if frame is not None:
-        frame.running = None
+    frame = _frame_in(state, fact.frame)
+    frame.running = None
+    frame.lost += 1
+    frame.lost_held += fact.held
 
 
 def _frame_in(state: State, id: str) -> Frame:

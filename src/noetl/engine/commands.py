@@ -88,6 +88,7 @@ class Lose(Struct, frozen=True, kw_only=True):
     frame: str
     worker: str
     epoch: tuple[int, int]
+    held: int = 1  # frames that the worker held, including this one
 
 
 class Expire(Struct, frozen=True, kw_only=True):

@@ -177,6 +177,7 @@ class FrameLost(_Fact, frozen=True, tag="frame.lost"):
     worker: str = ""
     epoch: tuple[int, int] | None = None  # epoch of the grant that was lost
     started_at: datetime | None = None  # None: the call is not known to have started
+    held: int = 1  # frames that the worker held, including this one: each of them may be the cause
 
 
 class LoopStarted(_Fact, frozen=True, tag="loop.started"):

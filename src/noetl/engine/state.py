@@ -53,6 +53,8 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
     epoch: tuple[int, int] | None = None  # the highest in the log; a lower one is rejected
     closed: tuple[int, int] | None = None  # the grant that has parked it: its repeated reports are in the log
     block: Run | None = None  # the failed run of the block, which a retry of this frame inherits
+    lost: int = 0  # workers that were lost in a row with the next call
+    lost_held: int = 0  # frames that these workers held, including this one
 
 
 class LoopPiece(Struct, kw_only=True, omit_defaults=True):

@@ -19,6 +19,7 @@ from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
+from noetl.adapters.sqlite.running_calls import RunningCalls
 from noetl.adapters.sqlite.store import SqliteListing, SqliteStore
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
@@ -32,16 +33,18 @@ from noetl.control.sweeper import sweep
 from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, SWEEP_S
 from noetl.engine import Event
 from noetl.engine.commands import Command, Start
+from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
-from noetl.output import JSON
+from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, ResultStore
 from noetl.runtime.adapters import open_remote_store
 from noetl.runtime.settings import Settings
 from noetl.tool import Tools
-from noetl.worker.calls import Toolbox
+from noetl.worker.calls import CallContext, Toolbox, ToolRun
+from noetl.worker.frame_driver import CURRENT_FRAME
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Lineage, Refs
 from noetl.worker.result_stores import NamedStore, ResultStores, StoreSelector
@@ -180,6 +183,24 @@ class LazyProviders:
             await self._providers.close()
 
 
+class WrittenCalls:
+    """A ToolRun that writes each call with an effect to a file before it makes the call."""
+
+    def __init__(self, tool: ToolRun, running: RunningCalls) -> None:
+        self._tool = tool
+        self._running = running
+
+    async def __call__(self, called: RunTask, context: CallContext) -> Output:
+        current = CURRENT_FRAME.get()
+        if called.task.pure or current is None:
+            return await self._tool(called, context)
+        slot = self._running.begin(*current)
+        try:
+            return await self._tool(called, context)
+        finally:
+            self._running.end(slot)
+
+
 def relax_collector() -> None:
     """Collect garbage less often, in a process of our own: programs and states live long.
 
@@ -223,6 +244,7 @@ class EmbeddedRuntime:
             storage.catalog, tools.kinds() if kinds is None else kinds, lambda path: path.read_text("utf-8")
         )
         self.providers = LazyProviders(storage, served=served)
+        self._running = RunningCalls(storage.database)
         keychain = Keychain(self.providers, clock)
         queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
         self.control = Control(
@@ -235,11 +257,13 @@ class EmbeddedRuntime:
                 on_commit=(self._on_commit,),
                 on_unavailable=(self._on_unavailable, *hooks.on_unavailable),
                 on_start=(keychain.resolve_for_start,),
+                crashes=self._running,
             ),
         )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
         ports = WorkerPorts(self.control, queue, results, keychain)
-        self.worker = Worker(f"process {os.getpid()}", ports, self.toolbox, clock, on_log_line=self.listeners)
+        calls = WrittenCalls(self.toolbox, self._running)
+        self.worker = Worker(f"process {os.getpid()}", ports, calls, clock, on_log_line=self.listeners)
         self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
         self._waiters: dict[str, asyncio.Future[State]] = {}
@@ -330,6 +354,7 @@ class EmbeddedRuntime:
         await self._background.cancel()
         self.control.timers.close()
         await self.toolbox.close()
+        self._running.close()
         await self.providers.close()
         await self.storage.results.close()
         self._fail_waiters(Unavailable("the runtime is closed"))

@@ -229,7 +229,7 @@ class FrameDriver:
         if not called.task.pure and self._lost:
             lost, self._lost = self._lost, 0
             reason = f'{lost} workers vanished one after the other while they ran task "{called.task.name}"'
-            return failed("lost", f"{reason}: it is not tried again"), None
+            return failed("poison", f"{reason}: it is not tried again; `noetl retry` tries it again"), None
         try:
             self.result_policy = ResultPolicy.of(called.task.spec)
             results = self.result_policy.store_in(self.worker.results)

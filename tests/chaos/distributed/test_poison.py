@@ -49,7 +49,7 @@ async def _poison() -> None:
             repeats=effects.repeats,
             seconds=seconds,
         )
-        assert _kind(verdict, poison) == "lost"
+        assert _kind(verdict, poison) == "poison"
         # A lost worker with several frames is weaker evidence against each of them.
         assert ENOUGH <= deaths <= 3 * ENOUGH
         assert len(verdict.ok) == EXECUTIONS

@@ -246,7 +246,7 @@ def test_a_call_that_takes_three_workers_with_it_is_not_made_again() -> None:
     assert calls == []
     failed = next(event.fact for event in runtime.events if isinstance(event.fact, facts.StepFailed))
     assert failed.error is not None
-    assert failed.error.kind == "lost"
+    assert failed.error.kind == "poison"
     assert "3 workers vanished" in failed.error.message
 
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import msgspec
 import pytest
 
@@ -249,6 +250,15 @@ def test_sql_has_no_access_to_files_or_settings_unless_granted(sql: str, tmp_pat
     (tmp_path / "secret.csv").write_text("a\n1\n")
     assert error_of(ran(command=sql.format(folder=tmp_path))).kind == "duckdb"
     assert [file.name for file in tmp_path.iterdir()] == ["secret.csv"]
+
+
+def test_no_setting_can_be_changed() -> None:
+    """Of all settings that DuckDB knows; the schema belongs to the connection, which ends with the call."""
+    with duckdb.connect(":memory:") as connection:
+        known = [str(row[0]) for row in connection.execute("SELECT name FROM duckdb_settings()").fetchall()]
+    assert {"memory_limit", "allowed_paths", "enable_logging"} <= set(known)
+    for name in set(known) - {"schema", "search_path"}:
+        assert "locked" in error_of(ran(command=f"RESET {name}")).message, name
 
 
 def test_sql_can_read_and_write_only_the_granted_folder(tmp_path: Path) -> None:

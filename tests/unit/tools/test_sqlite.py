@@ -112,6 +112,68 @@ def test_attach_can_be_allowed(db: SqliteOn) -> None:
     assert output.error is None
 
 
+def test_no_pragma_affects_the_rest_of_the_process(db: SqliteOn) -> None:
+    """Of all pragmas that SQLite knows, with values that would do harm; also with `attach`."""
+    with closing(apsw.Connection(":memory:")) as other:
+        known = [str(row[0]) for row in other.execute("PRAGMA pragma_list")]
+        assert {"hard_heap_limit", "soft_heap_limit", "temp_store_directory", "mmap_size"} <= set(known)
+        for name in known:
+            for value in ("1", "-1", "'/nowhere'", "9999999999", "MEMORY", "ON"):
+                for form in (f"PRAGMA {name} = {value}", f"PRAGMA main.{name}({value})"):
+                    db.command(form, spec={"attach": True})
+            assert (apsw.hard_heap_limit(-1), apsw.soft_heap_limit(-1)) == (0, 0), name
+        rows = other.execute(
+            "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 9) SELECT * FROM c"
+        )
+        assert len(list(rows)) == 9
+        assert not other.execute("PRAGMA temp_store_directory").fetchall()
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("PRAGMA hard_heap_limit = 1", "not authorized: SQL may not use PRAGMA hard_heap_limit"),
+        ("SELECT 1; PRAGMA SOFT_HEAP_LIMIT(1)", "not authorized: SQL may not use PRAGMA soft_heap_limit"),
+        ("PRAGMA temp_store = MEMORY", "not authorized: SQL may read PRAGMA temp_store, but not change it"),
+        ("PRAGMA cache_size = -99999999", "not authorized: the highest value of PRAGMA cache_size is 16384"),
+        ("ATTACH 'other.db' AS o", "not authorized: SQL may not open other files; spec.attach allows it"),
+        ("SELECT load_extension('x')", "not authorized to use function: load_extension"),
+    ],
+)
+def test_a_refused_statement_names_the_reason(db: SqliteOn, source: str, message: str) -> None:
+    output = db.command(source)
+    assert output.error is not None
+    assert (output.error.kind, output.error.message) == ("sqlite", message)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["PRAGMA foreign_keys = ON", "PRAGMA journal_mode = WAL", "PRAGMA user_version = 3", "PRAGMA table_info(a)",
+     "PRAGMA busy_timeout = 5000", "PRAGMA cache_size = -2000", "PRAGMA temp_store", "SELECT * FROM pragma_page_count"],
+)  # fmt: skip
+def test_pragmas_of_the_file_and_the_connection_are_allowed(db: SqliteOn, source: str) -> None:
+    assert db.command(source).error is None
+
+
+@pytest.mark.parametrize(
+    ("source", "kind", "message"),
+    [
+        ("SELECT length(zeroblob(900000000))", "sqlite", "string or blob too big"),
+        ("SELECT length(printf('%.*c', 900000000, 'x'))", "sqlite", "string or blob too big"),
+        (f"SELECT zeroblob(1000000) FROM ({FOREVER.replace('count(*)', 'n')})", "payload-too-large", "the rows are too"),
+        (f"CREATE TABLE a AS SELECT zeroblob(1000000) FROM ({FOREVER.replace('count(*)', 'n')})", "sqlite",
+         "database or disk is full"),
+    ],
+    ids=["value", "format", "rows", "database"],
+)  # fmt: skip
+def test_a_statement_cannot_use_all_memory(tmp_path: Path, source: str, kind: str, message: str) -> None:
+    input = SqliteInput(path=":memory:", command=sql(source))
+    output = asyncio.run(SqliteTool().run(input, call(folder=str(tmp_path))))
+    assert output.error is not None
+    assert output.error.kind == kind
+    assert output.error.message.startswith(message)
+
+
 def test_vacuum_is_allowed(db: SqliteOn) -> None:
     assert db.command("VACUUM").error is None
 

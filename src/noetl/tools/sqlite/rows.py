@@ -13,7 +13,7 @@ from noetl.output import JSON, Output
 from noetl.tools.sql.rows import OpenRows
 from noetl.tools.sql.statements import Statement, unique_names
 from noetl.tools.sql.threads import StoppableThreads
-from noetl.tools.sqlite.session import DatabaseFile, bind, open_failure, prepare, row_of
+from noetl.tools.sqlite.session import Authorizer, DatabaseFile, bind, open_failure, prepare, row_of
 
 BATCH_ROWS = 1_000
 
@@ -46,7 +46,7 @@ class SqliteRows:
 
     def _connect(self) -> apsw.Connection:
         connection = apsw.Connection(self._file.path, flags=apsw.SQLITE_OPEN_READONLY)
-        prepare(connection)
+        prepare(connection, Authorizer())
         # An unknown column in double quotes is an error, and not a text.
         connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
         return connection

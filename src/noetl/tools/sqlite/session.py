@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from itertools import islice
 from threading import Event
@@ -12,7 +13,7 @@ import apsw
 import msgspec
 
 from noetl.output import JSON, Failure, Output
-from noetl.tools.errors import InvalidInput, ToolError
+from noetl.tools.errors import InvalidInput, TooLarge, ToolError
 from noetl.tools.payload import bytes_of_base64
 from noetl.tools.sql.statements import RowLimit, Statement, StatementResult, unique_names
 from noetl.tools.sql.values import PLAIN_TYPES, to_json
@@ -21,8 +22,30 @@ BUSY_S: Final = 10.0  # how long a call waits for other writers
 BUSY_STEP_S: Final = 0.01
 STEPS: Final = 10_000  # instructions of SQLite's virtual machine between two checks for a stop
 INT_MAX: Final = 2**63 - 1
+VALUE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one text or blob, also inside a statement
+MEMORY_DATABASE_PAGES_MAX: Final = 65_536  # of 4 KiB, of `:memory:`
+PROCESS_BYTES_MAX: Final = 512 * 1024 * 1024  # that SQLite has allocated in this process; a statement above it stops
+ROWS_BYTES_MAX: Final = 128 * 1024 * 1024  # of the values of the rows of one statement, in memory
 _RETRYABLE: Final = (apsw.BusyError, apsw.LockedError)
 _encode = msgspec.json.Encoder().encode
+
+# SQL of authors shares the process with other calls, and in an embedded server with the server. The pragmas below
+# affect only the connection or the file. All others are refused: some of them limit the heap of the whole process,
+# keep data in memory without a limit, map files into memory, or let SQL damage the schema.
+PRAGMAS: Final = frozenset({
+    "analysis_limit", "application_id", "auto_vacuum", "automatic_index", "case_sensitive_like",
+    "cell_size_check", "checkpoint_fullfsync", "collation_list", "compile_options", "data_version",
+    "database_list", "defer_foreign_keys", "encoding", "foreign_key_check", "foreign_key_list", "foreign_keys",
+    "freelist_count", "fullfsync", "function_list", "ignore_check_constraints", "incremental_vacuum",
+    "index_info", "index_list", "index_xinfo", "integrity_check", "journal_mode", "journal_size_limit",
+    "legacy_alter_table", "locking_mode", "module_list", "optimize", "page_count", "page_size", "pragma_list",
+    "query_only", "quick_check", "read_uncommitted", "recursive_triggers", "reverse_unordered_selects",
+    "secure_delete", "shrink_memory", "synchronous", "table_info", "table_list", "table_xinfo", "user_version",
+    "wal_autocheckpoint", "wal_checkpoint",
+})  # fmt: skip
+PRAGMAS_READ: Final = frozenset({"cache_spill", "max_page_count", "mmap_size", "schema_version", "temp_store"})
+PRAGMAS_UP_TO: Final = {"busy_timeout": int(BUSY_S * 1000), "cache_size": 16_384}  # the highest value, without sign
+_FUNCTIONS_REFUSED: Final = frozenset({"load_extension", "fts3_tokenizer", "sqlite_log"})
 
 
 class DatabaseFile(NamedTuple):
@@ -47,10 +70,11 @@ class SqliteSession:
         self.counted: int | None = None
         self._file = file
         self._statements = statements
-        self._attach = attach
         self._limit = limit
         self._stopped = Event()
         self._connection: apsw.Connection | None = None
+        self._authorizer = Authorizer(attach=attach, memory=file.path == ":memory:")
+        self._is_over_memory = False
 
     def stop(self) -> None:
         """From another thread: the running statement ends soon, and the transaction is rolled back."""
@@ -75,16 +99,28 @@ class SqliteSession:
         except ToolError as error:
             return error.output()
         except apsw.Error as error:
-            return _failure(error)
+            return _failure(error, self._refusal(error))
         if counted is not None and counted.rows is not None:
             self.counted = counted.rows[0]["count"]
         return Output(data=result.rows, own=_own_part(rowcount=result.rowcount))
 
     def _prepare(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        prepare(connection, attach=self._attach)
+        prepare(connection, self._authorizer)
         connection.set_busy_handler(self._wait)
-        connection.set_progress_handler(self._stopped.is_set, STEPS)
+        connection.set_progress_handler(self._should_stop, STEPS)
+
+    def _should_stop(self) -> bool:
+        self._is_over_memory = apsw.memory_used() > PROCESS_BYTES_MAX
+        return self._is_over_memory or self._stopped.is_set()
+
+    def _refusal(self, error: apsw.Error) -> str | None:
+        """What SQLite reports only as "not authorized" or "interrupted"."""
+        if isinstance(error, apsw.AuthError):
+            return self._authorizer.refused
+        if isinstance(error, apsw.InterruptError) and self._is_over_memory:
+            return f"SQLite has used more than {PROCESS_BYTES_MAX:,} bytes of memory (limit PROCESS_BYTES_MAX)"
+        return None
 
     def _wait(self, tries: int) -> bool:
         """Another connection is writing. True: try again."""
@@ -122,9 +158,7 @@ class SqliteSession:
         cursor.exec_trace = on_start
         # Placeholders are numbered, because a value can be used more than once.
         cursor.execute(statement.text(lambda index: f"?{index + 1}"), values)
-        most = self._limit.max
-        records = list(cursor if most is None else islice(cursor, most + 1))
-        self._limit.check(len(records))
+        records = self._records(cursor)
         changed = connection.changes() if connection.total_changes() != before else 0
         if not columns:
             return StatementResult(None, changed)
@@ -132,13 +166,68 @@ class SqliteSession:
         rows = [row_of(names, record) for record in records]
         return StatementResult(rows, changed or len(rows))
 
+    def _records(self, cursor: apsw.Cursor) -> list[tuple[Any, ...]]:
+        """Raises TooLarge."""
+        most = self._limit.max
+        records: list[tuple[Any, ...]] = []
+        size = 0
+        for record in cursor if most is None else islice(cursor, most + 1):
+            size += sum(map(sys.getsizeof, record))
+            if size > ROWS_BYTES_MAX:
+                limit = f"(limit ROWS_BYTES_MAX: {ROWS_BYTES_MAX:,} bytes)"
+                raise TooLarge(f"the rows are too large for `output.data` {limit}; read them in parts with `stored`")
+            records.append(record)
+        self._limit.check(len(records))
+        return records
 
-def prepare(connection: apsw.Connection, *, attach: bool = False) -> None:
-    """Untrusted SQL: it may use no other file, and functions of the schema have no side effects."""
+
+class Authorizer:
+    """Decides what untrusted SQL may do. SQLite calls it while it compiles a statement."""
+
+    def __init__(self, *, attach: bool = False, memory: bool = False) -> None:
+        """`memory`: the database is in memory, so its size is limited."""
+        self._attach = attach
+        self.memory = memory
+        self.refused: str | None = None  # the first refusal
+
+    def __call__(
+        self, code: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None
+    ) -> int:
+        """VACUUM uses ATTACH with an empty name."""
+        reason: str | None = None
+        if code == apsw.SQLITE_PRAGMA:
+            reason = self._pragma_refusal((first or "").lower(), second)
+        elif code == apsw.SQLITE_ATTACH and first != "" and not self._attach:
+            reason = "SQL may not open other files; spec.attach allows it"
+        elif code == apsw.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS_REFUSED:
+            reason = f"SQL may not call {second}"
+        if reason is None:
+            return apsw.SQLITE_OK
+        self.refused = self.refused or f"not authorized: {reason}"
+        return apsw.SQLITE_DENY
+
+    def _pragma_refusal(self, name: str, value: str | None) -> str | None:
+        is_fixed = name in PRAGMAS_READ or (self.memory and name == "page_size")
+        if value is None and (is_fixed or name in PRAGMAS_UP_TO):
+            return None
+        if is_fixed:
+            return f"SQL may read PRAGMA {name}, but not change it"
+        if name in PRAGMAS_UP_TO:
+            most, digits = PRAGMAS_UP_TO[name], (value or "").lstrip("+-")
+            is_small = digits.isdecimal() and int(digits[:20]) <= most
+            return None if is_small else f"the highest value of PRAGMA {name} is {most}"
+        return None if name in PRAGMAS else f"SQL may not use PRAGMA {name}"
+
+
+def prepare(connection: apsw.Connection, authorizer: Authorizer) -> None:
+    """Untrusted SQL: it affects the file and nothing else, and functions of the schema have no side effects."""
     connection.set_busy_timeout(int(BUSY_S * 1000))
-    connection.execute("PRAGMA trusted_schema = 0")
-    if not attach:
-        connection.authorizer = _authorize
+    connection.config(apsw.SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0)
+    connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
+    connection.limit(apsw.SQLITE_LIMIT_LENGTH, VALUE_BYTES_MAX)
+    if authorizer.memory:
+        connection.execute(f"PRAGMA max_page_count = {MEMORY_DATABASE_PAGES_MAX}")
+    connection.authorizer = authorizer
 
 
 def row_of(names: Sequence[str], record: Sequence[Any]) -> dict[str, JSON]:
@@ -167,15 +256,6 @@ def _open_error(file: DatabaseFile) -> str:
         return "its directory is not writable"
     except OSError as error:
         return error.strerror or str(error)
-
-
-def _authorize(code: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None) -> int:
-    """Deny access to other files and to extensions. VACUUM uses ATTACH with an empty name."""
-    if code == apsw.SQLITE_ATTACH and first != "":
-        return apsw.SQLITE_DENY
-    if code == apsw.SQLITE_FUNCTION and (second or "").lower() == "load_extension":
-        return apsw.SQLITE_DENY
-    return apsw.SQLITE_OK
 
 
 def bind(value: JSON, index: int) -> str | int | float | bytes | None:

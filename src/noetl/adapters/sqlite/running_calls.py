@@ -1,0 +1,133 @@
+"""The calls that run in this process, in a file that survives its death: a call may have caused the death.
+
+The file is not synchronised with the disk. It must survive the process, but not a power failure.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from msgspec import MsgspecError
+from msgspec.json import Decoder, encode
+
+from noetl.adapters.sqlite.connection import is_alive
+from noetl.adapters.sqlite.database import Database
+from noetl.engine.commands import Lose
+from noetl.errors import Unavailable
+from noetl.ports import Epoch
+
+SLOT_BYTES: Final = 512  # of one call; a longer one is not written
+SUFFIX: Final = ".calls"
+_FREE: Final = b"\0"
+_OPEN: Final = "SELECT 1 FROM heads WHERE execution_id = ? AND status NOT IN ('ok', 'error', 'cancelled')"
+
+
+class _RunningCall(NamedTuple):
+    execution_id: str
+    frame: str
+    epoch: Epoch
+    pid: int
+
+
+_decode = Decoder(_RunningCall).decode
+
+
+class RunningCalls:
+    """Writes the calls of this process, and reads those of dead processes on the same database."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._path: Path | None = None
+        self._descriptor = -1  # of our file; -1: no call has run
+        self._free: list[int] = []  # slots that were used before
+        self._slots = 0
+
+    def begin(self, execution_id: str, frame: str, epoch: Epoch) -> int:
+        """The slot of the call, for `end`; -1: it could not be written."""
+        line = encode(_RunningCall(execution_id, frame, epoch, os.getpid()))
+        if len(line) >= SLOT_BYTES or (self._descriptor < 0 and not self._create()):
+            return -1
+        if self._free:
+            slot = self._free.pop()
+        else:
+            slot, self._slots = self._slots, self._slots + 1
+        with suppress(OSError):  # a full disk: the call runs without the entry
+            os.pwrite(self._descriptor, line + b"\n", slot * SLOT_BYTES)
+        return slot
+
+    def end(self, slot: int) -> None:
+        if slot >= 0 and self._descriptor >= 0:
+            with suppress(OSError):
+                os.pwrite(self._descriptor, _FREE, slot * SLOT_BYTES)
+            self._free.append(slot)
+
+    def _create(self) -> bool:
+        lock = self._database.lock
+        if lock is None:
+            return False
+        self._path = _calls_file(self._database.locks, lock.name)
+        with suppress(OSError):
+            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        return self._descriptor >= 0
+
+    def close(self) -> None:
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+            assert self._path is not None
+            self._path.unlink(missing_ok=True)
+
+    def lost(self, execution_id: str) -> list[Lose]:
+        """The calls of an execution that were running when their processes died."""
+        found: list[Lose] = []
+        for file in self._dead():
+            calls = dict(_entries(file))
+            for call in calls.values():
+                if call.execution_id == execution_id:
+                    worker = f"process {call.pid}"
+                    found.append(Lose(frame=call.frame, worker=worker, epoch=call.epoch, held=len(calls)))
+        return found
+
+    def forget(self, execution_id: str) -> None:
+        """They are in the log now. Files whose executions have all ended are removed."""
+        for file in self._dead():
+            entries = _entries(file)
+            for slot, _ in [each for each in entries if each[1].execution_id == execution_id]:
+                _clear(file, slot)
+            if not any(self._is_open(call.execution_id) for _, call in _entries(file)):
+                file.unlink(missing_ok=True)
+
+    def _is_open(self, execution_id: str) -> bool:
+        return bool(self._database.fetch(_OPEN, (execution_id,)))
+
+    def _dead(self) -> Iterator[Path]:
+        for file in sorted(self._database.locks.glob(f"*{SUFFIX}")):
+            with suppress(Unavailable):  # it cannot be read: it counts as alive
+                if not is_alive(self._database.locks, f"{file.stem}.lock"):
+                    yield file
+
+
+def _calls_file(folder: Path, lock: str) -> Path:
+    return folder / f"{Path(lock).stem}{SUFFIX}"
+
+
+def _entries(file: Path) -> list[tuple[int, _RunningCall]]:
+    """Slots and calls. A damaged slot is skipped."""
+    found: list[tuple[int, _RunningCall]] = []
+    body = b""
+    with suppress(OSError):
+        body = file.read_bytes()
+    for start in range(0, len(body), SLOT_BYTES):
+        with suppress(MsgspecError, UnicodeDecodeError):
+            found.append((start // SLOT_BYTES, _decode(body[start : start + SLOT_BYTES].partition(b"\n")[0])))
+    return found
+
+
+def _clear(file: Path, slot: int) -> None:
+    with suppress(OSError), file.open("r+b") as opened:
+        opened.seek(slot * SLOT_BYTES)
+        opened.write(_FREE)
