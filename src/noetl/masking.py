@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -25,12 +25,18 @@ PIECE_CHARS: Final = 64  # long values are searched in pieces, to find parts of 
 SPLIT_CHARS_MAX: Final = 4_096  # of a value that may be used as a part of a URL
 SEEK_CHARS: Final = 16  # of a form that are searched first: most outputs contain none
 PART_CHARS_MIN: Final = 8  # of a line, a field or another part of a value
+HELD_BYTES: Final = 8_192  # at the end of a stream's data: more than the longest form of a piece has
+STREAM_BYTES: Final = 65_536  # that are searched at once
+BINARY_BYTES_MIN: Final = 8  # a shorter match in binary data is probably no secret
 
 _DELIMITERS = re.compile(r"[/?#&=@:;,]+")
 _BASE64 = r"[0-9A-Za-z+/_-]"
 _IN_BASE64 = {"+": r"(?:\+|-|%2[bB])", "/": r"(?:\\*/|_|%2[fF])"}
 _HTML = {"&": "amp", "<": "lt", ">": "gt", '"': "quot", "'": "apos"}
 _CONTROL = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+_TEXT_MEDIA = ("xml", "yaml", "csv", "javascript", "x-www-form-urlencoded", "sql", "html")
+_NUMERIC = b"0123456789+-.eE"
+_NINES = bytes.maketrans(b"012345678", b"999999999")
 _OPTIONS = re2.Options()
 _OPTIONS.max_mem = 1 << 28
 _OPTIONS.log_errors = False
@@ -94,6 +100,28 @@ class Mask:
         masked: bytes = self._pattern.sub(SHOWN.encode(), body)
         return masked.decode()
 
+    def body(self, body: bytes, content_type: str) -> bytes:
+        """The same for a whole result."""
+        return MaskedBytes(self, content_type).feed(body, last=True)
+
+    async def stream(self, chunks: AsyncIterator[bytes], content_type: str) -> AsyncIterator[bytes]:
+        """The same for a result in chunks, also for a secret that is divided between two of them."""
+        masked = MaskedBytes(self, content_type)
+        async for chunk in chunks:
+            if piece := masked.feed(chunk):
+                yield piece
+        if piece := masked.feed(b"", last=True):
+            yield piece
+
+    @cached_property
+    def _single(self) -> Any:
+        """As `_pattern`, but each match is one form, and therefore limited in size."""
+        return re2.compile("|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms), _OPTIONS)
+
+    def matches(self, body: bytes) -> Iterator[Any]:
+        if self._seek is not None and self._seek.search(body):
+            yield from self._single.finditer(body)
+
     def _masked(self, value: JSON) -> JSON:
         if isinstance(value, str):
             return self.text(value)
@@ -104,6 +132,55 @@ class Mask:
         if self._numbers and not isinstance(value, bool) and value in self._numbers:
             return SHOWN
         return value
+
+
+class MaskedBytes:
+    """Masks data that arrives in chunks. The end of the data is held until the next chunk shows what follows it.
+
+    The data keeps its format: in JSON a number stays a number, and in binary data no byte moves.
+    """
+
+    def __init__(self, mask: Mask, content_type: str) -> None:
+        self._mask = mask
+        self._media = content_type.partition(";")[0].strip().lower()
+        self._is_json = self._media.endswith(("json", "json-seq", "jsonl"))
+        self._is_text = self._is_json or self._media.startswith("text/") or self._media.endswith(_TEXT_MEDIA)
+        self._held = b""
+        self._is_after_match = False  # the last byte was masked
+
+    def feed(self, chunk: bytes, *, last: bool = False) -> bytes:
+        """The masked bytes that are certain by now."""
+        body = self._held + chunk if self._held else chunk
+        if not last and len(body) < STREAM_BYTES:
+            self._held = body
+            return b""
+        end = len(body) if last else len(body) - HELD_BYTES
+        made: list[bytes] = []
+        at = 0
+        for match in self._mask.matches(body):
+            start = match.start()
+            if start >= end:
+                break
+            made.append(body[at:start])
+            made.append(self._shown(body, start, match.end(), is_repeated=self._is_after_match and at == start))
+            at, self._is_after_match = match.end(), True
+        end = max(at, end)
+        made.append(body[at:end])
+        self._is_after_match = self._is_after_match and at == end
+        self._held = body[end:]
+        return b"".join(made)
+
+    def _shown(self, body: bytes, start: int, end: int, *, is_repeated: bool) -> bytes:
+        found = body[start:end]
+        if not self._is_text:
+            return found if len(found) < BINARY_BYTES_MIN else b"*" * len(found)
+        if self._is_json and not found.strip(_NUMERIC):
+            return found.translate(_NINES)
+        if is_repeated:
+            return b""
+        before = body[:start] if self._is_json else b""
+        is_escape = (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+        return b"\\" + SHOWN.encode() if is_escape else SHOWN.encode()
 
 
 def _parts(value: str) -> Iterator[str]:

@@ -43,6 +43,11 @@ def discard(*_arguments: object) -> None:
     """The default of `Call.say` and `Call.progress`: nothing listens."""
 
 
+def unmasked(value: JSON) -> JSON:
+    """The default of `Call.mask`: no credential is used."""
+    return value
+
+
 async def no_keychain(name: str) -> Auth:
     """The default of `Call.credential`: there is no keychain."""
     raise NotFound(f'keychain entry "{name}": this worker has no keychain')
@@ -64,6 +69,7 @@ class Call(NamedTuple):
     credential: Callable[[str], Awaitable[Auth]] = no_keychain  # of a keychain entry; raises NotFound, Unavailable
     say: Callable[[str], None] = discard  # shows a line to watching clients; it is not stored
     progress: Callable[[float, float | None], None] = discard  # amount done, and the total if it is known
+    mask: Callable[[JSON], JSON] = unmasked  # hides the values of credentials; `results` and the output use it anyway
 
 
 class AddressPolicy(NamedTuple):

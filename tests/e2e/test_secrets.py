@@ -352,6 +352,12 @@ def test_neither_rows_nor_the_details_of_a_database_show_a_canary(workspace: Wor
         "again": {"command": put},
         "wrong": {"query": "SELECT {{ keychain.k1 }}::text::int"},
         "look": {"query": f"SELECT token, '{MARKER}' AS note FROM {table} WHERE token = {{{{ keychain.k0 }}}}"},
+        "copy": {
+            "copy": {
+                "query": f"SELECT token, repeat('x', 90000) FROM {table} WHERE token = {{{{ keychain.k0 }}}}",
+                "to": "csv",
+            }
+        },
         "drop": {"command": f"DROP TABLE {table}"},
     }
     names = [*tasks, "end"]
@@ -377,3 +383,42 @@ def test_neither_rows_nor_the_details_of_a_database_show_a_canary(workspace: Wor
     heap = b"\n".join([*kept, said.encode()])
     secrets = [canary(0), canary(1), dsn, PASSWORD]
     assert [form for each in secrets for form in forms(each) if form in heap] == []
+
+
+STREAMS = 300  # rows with a canary: more than a chunk, so that some canary is at the border of two
+
+# Each task writes its result in chunks to the result store, and the log contains only a Ref.
+STREAMED: dict[str, dict[str, object]] = {
+    "shell": {
+        "kind": "shell",
+        "input": {"env": {"T": "{{ keychain.k0 }}"}},
+        "sh": f'i=0; while [ $i -lt {STREAMS} ]; do printf "%s-%0300d-{MARKER}\\n" "$T" $i; i=$((i+1)); done',
+    },
+    "csv": {"kind": "duckdb", "to": "csv"},
+    "json": {"kind": "duckdb", "to": "json"},
+    "parquet": {"kind": "duckdb", "to": "parquet"},
+}
+for each in ("csv", "json", "parquet"):
+    STREAMED[each]["query"] = (
+        f"SELECT i, {{{{ keychain.k0 }}}} || i AS t, repeat('x', 300) AS x, '{MARKER}' AS m FROM range({STREAMS}) r(i)"
+    )
+
+
+def test_no_canary_is_in_a_result_that_was_streamed_to_the_store(workspace: Workspace, tmp_path: Path) -> None:
+    on = {"when": "{{ event.name is defined }}"}
+    names = ["start", *list(STREAMED)[1:], "end"]
+    workflow = [
+        {"step": name, "tool": tool, "next": {"arcs": [{"step": names[place + 1], **on}]}}
+        for place, (name, tool) in enumerate(zip(names, STREAMED.values(), strict=False))
+    ]
+    text = HEAD + f"keychain: {json.dumps([entry(0, '', tmp_path)])}\nworkflow: {json.dumps(workflow)}\n"
+    _, document = workspace.json("run", workspace.write(text))
+    ran = {step["step"]: step["status"] for step in document["steps"]}
+    assert ran == {"start": "ok", "csv": "ok", "json": "ok", "parquet": "error"}, document
+    kept = [file.read_bytes() for file in workspace.folder.rglob("*") if file.is_file() and file.suffix != ".yaml"]
+    heap = b"\n".join(kept)
+    assert heap.count(MARKER.encode()) >= 3 * STREAMS
+    assert [form for form in forms(canary(0)) if form in heap] == []
+    assert heap.count(b"***") >= 3 * STREAMS
+    said = workspace.call("show", "last").stdout
+    assert "the rows contain the value of a credential, which Parquet cannot mask" in said

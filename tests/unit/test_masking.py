@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import html
 import json
+import os
+from collections.abc import AsyncIterator
 from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from noetl.masking import Mask
+from noetl.masking import HELD_BYTES, STREAM_BYTES, Mask
 from noetl.output import Failure, Output
 
 AWKWARD = "p@ss/w\"ö\\rd +\n🎉'<x>&"
@@ -141,3 +144,64 @@ def test_a_secret_that_was_cut_off_is_masked_too(cut: str) -> None:
 def test_a_secret_that_was_taken_for_a_part_of_a_url_is_masked_in_parts() -> None:
     assert Mask(["hunter22/hunter33?x"]).text("GET http://h/hunter22 and hunter33") == "GET http://h/*** and ***"
     assert Mask(["postgresql://ann@db"]).text("postgresql") == "postgresql"
+
+
+def streamed(mask: Mask, body: bytes, size: int, content_type: str = "text/plain") -> bytes:
+    async def chunks() -> AsyncIterator[bytes]:
+        for start in range(0, len(body), size):
+            yield body[start : start + size]
+
+    async def go() -> bytes:
+        return b"".join([chunk async for chunk in mask.stream(chunks(), content_type)])
+
+    return asyncio.run(go())
+
+
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS.keys())
+@pytest.mark.parametrize("size", [1, 7, 4_096, STREAM_BYTES, STREAM_BYTES + 1, 10**9])
+def test_a_stream_is_masked_however_it_is_divided(form: str, size: int) -> None:
+    """The secret is at every border that a chunk or the search can have."""
+    edges = [STREAM_BYTES - HELD_BYTES, STREAM_BYTES, 2 * STREAM_BYTES - 2 * HELD_BYTES, 150_000]
+    body, expected = bytearray(b"." * 200_000), b""
+    at = 0
+    for edge in edges:
+        start = edge - len(form.encode()) // 2
+        expected += b"." * (start - at) + b"***"
+        body[start : start + len(form.encode())] = form.encode()
+        at = start + len(form.encode())
+    expected += b"." * (200_000 - at)
+    if size == 1:
+        body, expected = body[:60_000], expected[: 60_000 - len(form.encode()) + 3]
+    assert streamed(Mask([AWKWARD]), bytes(body), size) == expected
+
+
+def test_the_end_of_a_stream_hides_a_secret_that_is_cut_off() -> None:
+    mask = Mask(["correct-horse-battery-staple"])
+    assert streamed(mask, b"x" * 100_000 + b"correct-horse-battery-st", 1_000) == b"x" * 100_000 + b"***"
+    middle = b"correct-horse-battery-st is no secret" + b"x" * 100_000
+    assert streamed(mask, middle, STREAM_BYTES) == middle
+
+
+def test_a_secret_repeated_over_many_chunks_is_masked() -> None:
+    assert streamed(Mask(["hunter2-hunter2"]), b"hunter2-hunter2" * 50_000 + b"!", 1_000) == b"***!"
+
+
+def test_a_masked_stream_of_json_stays_json() -> None:
+    rows = [{"n": 40917355, "m": -40917355.5, "text": "pin 40917355", "tab": "\t40917355", "q": 'x"nothing-to-see'}]
+    body = json.dumps(rows).encode()
+    mask = Mask(["40917355", "nothing-to-see", "t40917355"])
+    for size in (3, 10**6):
+        masked = json.loads(streamed(mask, body, size, "application/json"))
+        assert masked == [
+            {"n": 99999999, "m": -99999999.5, "text": "pin 99999999", "tab": "\\***", "q": 'x"***'}
+        ]  # fmt: skip
+
+
+def test_a_masked_stream_of_binary_data_keeps_its_length() -> None:
+    mask = Mask(["hunter2-hunter2", "abcd"])
+    assert mask.body(b"\0abcd\0hunter2-hunter2\0", "application/octet-stream") == b"\0abcd\0" + b"*" * 15 + b"\0"
+
+
+def test_data_without_a_secret_passes_unchanged() -> None:
+    body = os.urandom(300_000)
+    assert streamed(Mask(["correct-horse-battery-staple"]), body, 10_000, "image/png") == body

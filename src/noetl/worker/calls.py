@@ -11,11 +11,12 @@ import msgspec
 
 from noetl.engine.moves import RunTask
 from noetl.errors import NoetlError, NotFound, Rejected
+from noetl.masking import Mask
 from noetl.output import JSON, Failure, NotJSON, Output, clean, clean_decoded, failed
 from noetl.playbook.model import Credential
 from noetl.playbook.source import Path
 from noetl.ports import ResultStore
-from noetl.tool import Auth, Call, Tool, Tools, no_keychain
+from noetl.tool import Auth, Call, Tool, Tools, no_keychain, unmasked
 from noetl.worker.keychain import Keychain, call_credential, entry_named, failure_of
 from noetl.worker.refs import ExecutionResults, Lineage
 from noetl.worker.result_stores import ResultPolicy
@@ -30,6 +31,10 @@ class CallContext(Protocol):
 
     def use_credential(self, entry: Credential) -> None:
         """The call has read this entry: its values are masked in the output."""
+        ...
+
+    def mask(self) -> Mask | None:
+        """For the values of all entries that the frame has used; None: it has used none."""
         ...
 
     def progress(self, done: float, of: float | None) -> None: ...
@@ -82,7 +87,8 @@ class Toolbox:
             arguments=called.input if tool.free_input else {},
             prev=called.scope["_prev"],
             spec=task.spec,
-            results=ExecutionResults(results, self._lineage, execution_id, called.scope["workload"]),
+            results=ExecutionResults(results, self._lineage, execution_id, called.scope["workload"], mask=context.mask),
+            mask=unmasked if (mask := context.mask()) is None else mask.value,
             folder=called.folder,
             say=context.say,
             progress=context.progress,

@@ -23,6 +23,7 @@ from noetl.engine.results import absent, recorded, restore
 from noetl.engine.scopes import is_foreign
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
+from noetl.masking import Mask
 from noetl.output import JSON, Output, failed
 from noetl.paging import is_json
 from noetl.playbook.model import Credential
@@ -257,6 +258,9 @@ class FrameDriver:
 
     def use_credential(self, entry: Credential) -> None:
         self._credentials.use(entry)
+
+    def mask(self) -> Mask | None:
+        return self._credentials.mask()
 
     def progress(self, done: float, of: float | None) -> None:
         """Publish the progress of the call, at most every PROGRESS_S."""

@@ -256,11 +256,14 @@ class FrameCredentials:
             return failed("reference", "`where` contains the value of a credential, and the log records the Ref")
         return mask.output(output)
 
+    def mask(self) -> Mask | None:
+        """For all values that the frame has used; None: it has used none."""
+        return None if self._keychain is None or not self._used else self._keychain.mask(self._used.values())
+
     def mask_text(self, text: str) -> str:
         """The same for a line of a running tool."""
-        if self._keychain is None or not self._used:
-            return text
-        return self._keychain.mask(self._used.values()).text(text)
+        mask = self.mask()
+        return text if mask is None else mask.text(text)
 
     def mask_fact(self, fact: TaskDone, missing: Output | None) -> TaskDone:
         """The same for a task without a call. It fails if a credential is missing, unless it is skipped."""

@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
 from hashlib import sha256
 
 from msgspec.json import decode, encode
@@ -14,6 +15,7 @@ from noetl.cache import BoundedCache
 from noetl.engine.scopes import is_foreign, is_ref, owner_of
 from noetl.engine.stored import STORED
 from noetl.errors import Damaged, NotFound, Rejected
+from noetl.masking import Mask
 from noetl.net.origins import SUFFIX
 from noetl.output import JSON, Output
 from noetl.paging import SliceableStore, is_json
@@ -127,6 +129,11 @@ class Lineage:
         return known
 
 
+def _no_mask() -> Mask | None:
+    """The call uses no credential."""
+    return None
+
+
 class ExecutionResults:
     """The result store as the tools of one execution see it.
 
@@ -136,19 +143,35 @@ class ExecutionResults:
     """
 
     def __init__(
-        self, results: ResultStore, lineage: Lineage | None, execution_id: str, workload: Mapping[str, JSON]
+        self,
+        results: ResultStore,
+        lineage: Lineage | None,
+        execution_id: str,
+        workload: Mapping[str, JSON],
+        *,
+        mask: Callable[[], Mask | None] = _no_mask,
     ) -> None:
-        """`lineage` None: only results of this execution, and of its request."""
+        """`lineage` None: only results of this execution, and of its request.
+
+        `mask`: for the values of the credentials that the call has used, which no result may contain.
+        """
+        self._mask = mask
         self._results = results
         self._lineage = lineage
         self._execution_id = execution_id
         self._workload = workload
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
+        mask = self._mask()
+        body = body if mask is None else mask.body(body, content_type)
         return await self._results.put(execution_id, body, content_type)
 
     async def write(self, execution_id: str, chunks: AsyncIterator[bytes], content_type: str) -> dict[str, JSON]:
-        return await self._results.write(execution_id, chunks, content_type)
+        mask = self._mask()
+        if mask is None:
+            return await self._results.write(execution_id, chunks, content_type)
+        async with aclosing(mask.stream(chunks, content_type)) as masked:
+            return await self._results.write(execution_id, masked, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
         await self._check(ref)

@@ -9,7 +9,7 @@ import asyncio
 import os
 import shutil
 import tempfile
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
@@ -19,7 +19,7 @@ import duckdb
 import msgspec
 
 from noetl.output import JSON, Failure
-from noetl.tool import Call
+from noetl.tool import Call, unmasked
 from noetl.tools.errors import InvalidInput, TooLarge
 from noetl.tools.payload import InvalidJson, decode_json, is_json, is_ref, media_type
 from noetl.tools.sql.statements import Statement, parse_statements, unique_names
@@ -72,6 +72,7 @@ class DuckdbSession:
         self.input = input
         self.database = ""  # absolute path of the file to work on; "": memory only
         self.ref: dict[str, JSON] | None = None  # of `stored`
+        self.mask: Callable[[JSON], JSON] = unmasked  # of the call
         self._spec = spec
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._stop = Event()
@@ -238,7 +239,22 @@ class DuckdbSession:
         self._check_stopped()
         connection.execute(f"COPY ({query}\n) TO {quote_text(file)} ({options[form]})", values)
         counted = connection.fetchone()
+        if form == "parquet":
+            self._refuse_secrets(connection, file)
         return DuckdbResult(rows=counted[0] if counted else None, columns=columns, file=file)
+
+    def _refuse_secrets(self, connection: duckdb.DuckDBPyConnection, file: Path) -> None:
+        """Raises InvalidInput. A compressed file cannot be masked."""
+        if self.mask is unmasked:
+            return
+        connection.execute(f"SELECT * FROM read_parquet({quote_text(file)})")
+        reader = RowReader(connection)
+        while rows := reader.fetch(BATCH_ROWS):
+            self._check_stopped()
+            if self.mask(rows) is not rows:
+                raise InvalidInput(
+                    "the rows contain the value of a credential, which Parquet cannot mask; use `to: csv`"
+                )
 
     def _result_file(self, form: str) -> Path:
         return self.folder / f"result.{form}"

@@ -138,6 +138,7 @@ tables:
         if input.stored is not None and (input.database is None or input.to is not None):
             return failed("input", "`stored` needs `database`, the file with the rows, and cannot be used with `to`")
         session = DuckdbSession(input, spec)
+        session.mask = call.mask
         try:
             if input.database is not None:
                 session.database = database_path(input.database, call.folder)
