@@ -1,22 +1,24 @@
 """Replaces known secrets in texts and outputs by `***` (D20).
 
 One pattern finds all encodings of a set of values: plain, quoted for URLs, JSON, HTML or Python's repr (also
-twice), in hex, and in base64 at any position of a longer text.
+twice), in hex, and in base64 at any position of a longer text. It is also searched in views of a text: without
+escapes, and without line breaks.
 """
 
 from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 import re2
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
+from noetl.masking_views import View, unbroken, unbroken_view, unescaped, unescaped_view, unseparated, unseparated_view
 from noetl.output import JSON, Failure, Output
 from noetl.secret import SHOWN
 
@@ -24,6 +26,7 @@ SECRET_CHARS_MIN: Final = 4  # shorter ones are not masked: that would hide half
 PIECE_CHARS: Final = 64  # long values are searched in pieces, to find parts of them, too
 SPLIT_CHARS_MAX: Final = 4_096  # of a value that may be used as a part of a URL
 SEEK_CHARS: Final = 16  # of a form that are searched first: most outputs contain none
+WRAPPED_CHARS_MIN: Final = 8  # of a form in hex or base64 that is searched across white space
 PART_CHARS_MIN: Final = 8  # of a line, a field or another part of a value
 HELD_BYTES: Final = 8_192  # at the end of a stream's data: more than the longest form of a piece has
 STREAM_BYTES: Final = 65_536  # that are searched at once
@@ -49,6 +52,55 @@ class Form(NamedTuple):
     core: list[str]  # a pattern for each character
     head: str = ""  # matched together with it
     tail: str = ""
+    kind: Literal["plain", "hex", "base64"] = "plain"
+
+
+class _Finder:
+    """Finds some forms in a text, or in a view of it."""
+
+    def __init__(self, forms: list[Form], read: Callable[[bytes], bytes | None], view: Callable[[bytes], View]) -> None:
+        self._forms = forms
+        self._read = read
+        self._view = view
+        seeks = sorted({"".join(form.core[:SEEK_CHARS]) for form in forms})
+        self._seek: Any = re2.compile("|".join(seeks), _OPTIONS)
+
+    def is_in(self, body: bytes) -> bool:
+        """Whether a form may be in the text. It is quick, because most texts contain none."""
+        seen = self._read(body)
+        return seen is not None and bool(self._seek.search(seen))
+
+    def spans(self, body: bytes) -> list[tuple[int, int]]:
+        if self._view is _itself:
+            return [match.span() for match in self._pattern.finditer(body)]
+        view = self._view(body)
+        return [view.span(*match.span()) for match in self._pattern.finditer(view.body)]
+
+    @cached_property
+    def _pattern(self) -> Any:
+        """The full pattern. It is compiled only when there is something to hide."""
+        return re2.compile("|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms), _OPTIONS)
+
+
+def _unchanged(body: bytes) -> bytes:
+    return body
+
+
+def _itself(body: bytes) -> View:
+    return View(body, [0], [(0, 0)])
+
+
+def _finders(forms: list[Form]) -> list[_Finder]:
+    if not forms:
+        return []
+    base64_forms = [form for form in forms if form.kind == "base64" and len(form.core) >= WRAPPED_CHARS_MIN]
+    hex_forms = [form for form in forms if form.kind == "hex" and len(form.core) >= WRAPPED_CHARS_MIN]
+    return [
+        _Finder(forms, _unchanged, _itself),
+        _Finder(forms, unescaped, unescaped_view),
+        *([_Finder(base64_forms, unbroken, unbroken_view)] if base64_forms else []),
+        *([_Finder(hex_forms, unseparated, unseparated_view)] if hex_forms else []),
+    ]
 
 
 class Mask:
@@ -61,18 +113,11 @@ class Mask:
         parts = [part for part in dict.fromkeys(found) if len(part) >= SECRET_CHARS_MIN]
         self._forms = [form for part in parts for form in _forms(part)]
         self._numbers = {number for part in parts if (number := _number(part)) is not None}
-        seeks = sorted({"".join(form.core[:SEEK_CHARS]) for form in self._forms})
-        self._seek: Any = re2.compile("|".join(seeks), _OPTIONS) if seeks else None
-
-    @cached_property
-    def _pattern(self) -> Any:
-        """The full pattern. It is compiled only when there is something to hide."""
-        whole = "|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms)
-        return re2.compile(f"(?:{whole})+", _OPTIONS)
+        self._finders = _finders(self._forms)
 
     def output(self, output: Output) -> Output:
         """The same output when there is nothing to hide. A Ref stays: the tool has stored its data itself."""
-        if self._seek is None:
+        if not self._finders:
             return output
         data, own, meta = self.value(output.data), self.value(output.own), self.value(output.meta)
         error = output.error and self.failure(output.error)
@@ -89,16 +134,35 @@ class Mask:
 
     def value(self, value: JSON) -> JSON:
         """The same value when it contains no secret: it is searched as one JSON text first."""
-        if not value or self._seek is None or not self._seek.search(encode(value)):
+        if not value or not self._finders or not self._is_in(encode(value)):
             return value
         return self._masked(value)
 
     def text(self, text: str) -> str:
         body = text.encode(errors="replace")
-        if self._seek is None or not self._seek.search(body):
+        if not self._is_in(body):
             return text
-        masked: bytes = self._pattern.sub(SHOWN.encode(), body)
-        return masked.decode()
+        made: list[bytes] = []
+        at = 0
+        for start, end in self.spans(body):
+            if start > at or not at:  # adjacent matches are one
+                made += (body[at:start], SHOWN.encode())
+            at = end
+        return b"".join((*made, body[at:])).decode()
+
+    def _is_in(self, body: bytes) -> bool:
+        return any(finder.is_in(body) for finder in self._finders)
+
+    def spans(self, body: bytes) -> list[tuple[int, int]]:
+        """Where the values are: in ascending order, and without overlaps."""
+        found = sorted(span for finder in self._finders if finder.is_in(body) for span in finder.spans(body))
+        merged: list[tuple[int, int]] = []
+        for start, end in found:
+            if merged and start < merged[-1][1]:
+                merged[-1] = merged[-1][0], max(end, merged[-1][1])
+            else:
+                merged.append((start, end))
+        return merged
 
     def body(self, body: bytes, content_type: str) -> bytes:
         """The same for a whole result."""
@@ -112,15 +176,6 @@ class Mask:
                 yield piece
         if piece := masked.feed(b"", last=True):
             yield piece
-
-    @cached_property
-    def _single(self) -> Any:
-        """As `_pattern`, but each match is one form, and therefore limited in size."""
-        return re2.compile("|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms), _OPTIONS)
-
-    def matches(self, body: bytes) -> Iterator[Any]:
-        if self._seek is not None and self._seek.search(body):
-            yield from self._single.finditer(body)
 
     def _masked(self, value: JSON) -> JSON:
         if isinstance(value, str):
@@ -157,13 +212,12 @@ class MaskedBytes:
         end = len(body) if last else len(body) - HELD_BYTES
         made: list[bytes] = []
         at = 0
-        for match in self._mask.matches(body):
-            start = match.start()
+        for start, stop in self._mask.spans(body):
             if start >= end:
                 break
             made.append(body[at:start])
-            made.append(self._shown(body, start, match.end(), is_repeated=self._is_after_match and at == start))
-            at, self._is_after_match = match.end(), True
+            made.append(self._shown(body, start, stop, is_repeated=self._is_after_match and at == start))
+            at, self._is_after_match = stop, True
         end = max(at, end)
         made.append(body[at:end])
         self._is_after_match = self._is_after_match and at == end
@@ -243,7 +297,7 @@ def _forms(part: str) -> Iterator[Form]:
     if len(part) > PART_CHARS_MIN:
         yield _cut_off(characters, part.find("://") + PART_CHARS_MIN)
     body = part.encode(errors="replace")
-    yield Form([f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in body.hex()])
+    yield Form([f"[{digit}{digit.upper()}]" if digit.isalpha() else digit for digit in body.hex()], kind="hex")
     for before in range(3):
         yield _in_base64(body, before)
 
@@ -294,4 +348,4 @@ def _in_base64(body: bytes, before: int) -> Form:
     last = len(text) if (before + len(body)) % 3 == 0 else len(text) - 1
     core = [_IN_BASE64.get(each, each) for each in text[first:last]]
     tail = f"{_BASE64}?(?i:=|%3d){{0,2}}" if last < len(text) else ""
-    return Form(core, f"{_BASE64}?" if before else "", tail)
+    return Form(core, f"{_BASE64}?" if before else "", tail, "base64")

@@ -7,6 +7,8 @@ import base64
 import html
 import json
 import os
+import struct
+import textwrap
 from collections.abc import AsyncIterator
 from urllib.parse import quote, quote_plus
 
@@ -18,6 +20,9 @@ from noetl.masking import HELD_BYTES, STREAM_BYTES, Mask
 from noetl.output import Failure, Output
 
 AWKWARD = "p@ss/w\"ö\\rd +\n🎉'<x>&"
+UTF16 = AWKWARD.encode("utf-16-le")
+ENTITIES = str.maketrans({"@": "&commat;", "/": "&sol;", '"': "&quot;", "\\": "&bsol;", "+": "&plus;", "\n": "&NewLine;",
+                          "'": "&apos;", "<": "&lt;", ">": "&gt;", "&": "&amp;"})  # fmt: skip
 FORMS = {
     "raw": AWKWARD,
     "quoted": quote(AWKWARD),
@@ -37,6 +42,23 @@ FORMS = {
     "base64": base64.b64encode(AWKWARD.encode()).decode(),
     "base64 url": base64.urlsafe_b64encode(AWKWARD.encode()).decode(),
     "base64 in a url": quote(base64.b64encode(AWKWARD.encode()).decode(), safe=""),
+    "base64 in lines": "\n".join(textwrap.wrap(base64.b64encode(AWKWARD.encode()).decode(), 7)),
+    "base64 in lines of MIME": "\r\n\t".join(textwrap.wrap(base64.b64encode(AWKWARD.encode()).decode(), 5)),
+    "base64 in lines of JSON": json.dumps("\r\n".join(textwrap.wrap(base64.b64encode(AWKWARD.encode()).decode(), 9)))[
+        1:-1
+    ],
+    "hex in lines": "\n".join(textwrap.wrap(AWKWARD.encode().hex(), 8)),
+    "hex of a certificate": AWKWARD.encode().hex(":"),
+    "hex of a dump": AWKWARD.encode().hex(" ", 2),
+    "hex of C": ", ".join(f"0x{byte:02X}" for byte in AWKWARD.encode())[2:],
+    "escaped bytes": "".join(f"\\x{byte:02x}" for byte in AWKWARD.encode()),
+    "percent all": "".join(f"%{byte:02X}" for byte in AWKWARD.encode()),
+    "percent all twice": "".join(f"%25{byte:02x}" for byte in AWKWARD.encode()),
+    "unicode all": "".join(f"\\u{unit:04x}" for unit in struct.unpack(f"<{len(UTF16) // 2}H", UTF16)),
+    "entities all": "".join(f"&#{ord(each)};" for each in AWKWARD),
+    "hex entities all": "".join(f"&#x{ord(each):04X};" for each in AWKWARD),
+    "named entities": AWKWARD.translate(ENTITIES),
+    "entities quoted again": html.escape("".join(f"&#{ord(each)};" for each in AWKWARD)),
 }
 
 
