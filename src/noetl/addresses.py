@@ -35,17 +35,18 @@ GLOBAL: Final[tuple[Network, ...]] = (  # exceptions within these
 def refusal(address: str, *, allow_private: bool, allow: Sequence[Network] = ()) -> str | None:
     """Why a tool may not connect to this address; None: it may.
 
-    `allow_private` permits loopback and private addresses; `allow` permits all addresses in its networks.
+    `allow_private` permits loopback and private addresses; `allow` permits those in its networks. Neither permits
+    another special address, such as that of a metadata service.
     """
     try:
         outer = ip_address(address.partition("%")[0])
     except ValueError:
         return f'"{address}" is not an IP address'
     for each in (outer, *_inside(outer)):
-        if _is_in(each, allow):
-            continue
         what = _class(each)
-        if what is not None and not (allow_private and what in ("loopback", "private")):
+        if what is None:
+            continue
+        if what not in ("loopback", "private") or not (allow_private or _is_in(each, allow)):
             carrier = "" if each == outer else f", inside {address}"
             article = "an" if what == "unspecified" else "a"
             return f"{each} is {article} {what} address{carrier}"

@@ -48,10 +48,7 @@ def call_id(frame: str, number: int) -> str:
 
 
 def trace_id(execution_id: str) -> str:
-    """The 32 hexadecimal digits of its UUID; of its hash if it is not a UUID."""
-    digits = execution_id.replace("-", "").lower()
-    if len(digits) == 32 and not digits.strip("0123456789abcdef"):
-        return digits
+    """Of its hash: services that tools call receive the trace id, but not the execution id."""
     return sha256(execution_id.encode()).hexdigest()[:32]
 
 

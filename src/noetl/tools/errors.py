@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final
+from typing import ClassVar
 
 from noetl.errors import NoetlError, Unavailable, install_hint
 from noetl.output import Failure, Output, failed
 
-ALLOW_HINT: Final = "on a server, NOETL_ALLOW_NETWORKS can allow it"  # after a refused address
+
+def allow_hint(reason: str) -> str:
+    """After the reason why an address is refused: other special addresses cannot be allowed."""
+    may_be_allowed = " a private address" in reason or " a loopback address" in reason
+    return "; on a server, NOETL_ALLOW_NETWORKS can allow it" if may_be_allowed else ""
 
 
 class ToolError(Exception):

@@ -39,7 +39,7 @@ class Envelope(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     event_id: str  # "<execution_id>/<seq>", or "<execution_id>/<seq>.<part>"
     execution_id: str
-    trace_id: str = ""  # of its OpenTelemetry trace: the execution id without dashes (D66)
+    trace_id: str = ""  # of its OpenTelemetry trace: derived from the execution id (D66)
     seq: int
     part: int = 0  # 0: the fact itself; others are derived from it
     timestamp: str

@@ -86,7 +86,7 @@ def test_an_execution_is_a_trace_with_a_span_for_each_step_and_call() -> None:
     _, log = run_whole(TWO)
     spans = spans_of(ID, log)
     assert [span.name for span in spans] == ["task first", "step start", "task last", "step b", "playbook t"]
-    assert {span.context.trace_id for span in spans} == {UUID(ID).int}
+    assert {span.context.trace_id for span in spans} == {trace_id(ID)}
     root, step = by_name(spans, "playbook t"), by_name(spans, "step start")
     assert (root.parent, root.context.span_id) == (None, span_id(ID))
     assert step.parent == root.context
@@ -261,7 +261,8 @@ def test_an_http_request_carries_the_span_of_its_call() -> None:
     asked = [span for span in spans if span.name == "task ask"]
     assert [span.kind for span in asked] == ["client"] * 3
     assert [span.attributes["noetl.attempt"] for span in asked] == [1, 1, 2]
-    told = [f"00-{UUID(ID).hex}-{span.context.span_id:016x}-01" for span in asked]
+    told = [f"00-{trace_id(ID):032x}-{span.context.span_id:016x}-01" for span in asked]
+    assert not any(UUID(ID).hex in each for _, each in heard), "another service must not learn the execution id"
     assert heard == [("/0", told[0]), ("/own", "mine"), ("/1", told[1]), ("/1", told[2]), ("/own", "mine")]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from uuid import UUID
 
 import pytest
 from aiohttp import web
@@ -17,7 +16,7 @@ from noetl.engine import Event
 from noetl.engine.facts import ForSignal, FrameParked
 from noetl.errors import Rejected
 from noetl.telemetry import tracing
-from noetl.telemetry.spans import SpanData
+from noetl.telemetry.spans import SpanData, trace_id
 from noetl.telemetry.tracing import OtlpSink, Tracing, open_otlp
 from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in, run_whole, spans_of
 from tests.unit.telemetry.test_spans import FAILING, TWO
@@ -149,7 +148,7 @@ def test_an_exporter_of_the_sdk_gets_whole_spans() -> None:
     assert call.status.description is None
     assert call.start_time == _nanos(spans[0])
     assert root.context is not None
-    assert root.context.trace_id == UUID(ID).int
+    assert root.context.trace_id == trace_id(ID)
     assert root.context.trace_flags.sampled
     assert root.kind is SpanKind.INTERNAL
     assert root.resource.attributes["service.name"] == "noetl-server"
@@ -198,7 +197,7 @@ def test_spans_reach_a_receiver_by_otlp() -> None:
     assert sorted(span.name for span in spans) == [
         "playbook t", "step b", "step start", "task first", "task last",
     ]  # fmt: skip
-    assert {span.trace_id for span in spans} == {UUID(ID).bytes}
+    assert {span.trace_id for span in spans} == {trace_id(ID).to_bytes(16)}
     named = {
         each.key: each.value.string_value
         for request in taken

@@ -6,7 +6,9 @@ from ipaddress import ip_network
 
 import pytest
 
-from noetl.addresses import refusal
+from noetl.addresses import METADATA, refusal
+from noetl.runtime.devcluster.cluster import OWN_NETWORKS
+from noetl.tool import AddressPolicy
 
 WORLD = ["8.8.8.8", "1.1.1.1", "2606:4700::1111", "::ffff:8.8.8.8", "64:ff9b::808:808", "2002:808:808::1"]
 OURS = [
@@ -71,6 +73,20 @@ def test_private_addresses_are_allowed_when_embedded_and_refused_on_a_server_d88
 def test_special_addresses_are_refused_everywhere_d88(address: str) -> None:
     assert refusal(address, allow_private=True) == NOBODYS[address]
     assert refusal(address, allow_private=False) is not None
+
+
+@pytest.mark.parametrize("address", NOBODYS)
+def test_no_setting_allows_a_special_address(address: str) -> None:
+    everything = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+    for allow_private in (True, False):
+        assert refusal(address, allow_private=allow_private, allow=everything) == NOBODYS[address]
+
+
+def test_noetl_up_allows_no_metadata_address() -> None:
+    policy = AddressPolicy.of_server(OWN_NETWORKS)
+    assert policy.refusal("10.1.2.3") is None
+    for address in (*map(str, METADATA), "169.254.169.254", "fd00::1"):
+        assert policy.refusal(address) is not None
 
 
 def test_networks_can_be_allowed() -> None:

@@ -397,15 +397,35 @@ def test_a_redirect_is_followed_according_to_its_status(status: int, method: str
 
 @pytest.mark.parametrize("same_origin", [True, False])
 def test_credentials_are_not_sent_to_another_origin(same_origin: bool) -> None:
-    headers = {"Authorization": "s", "Cookie": "s", "X-Api-Key": "s", "Private-Token": "s", "X-Page": "1"}
+    kept = {"Accept": "text/html", "Content-Language": "de"}
+    headers = {"Authorization": "s", "Cookie": "s", "X-Api-Key": "s", "X-Page": "1", "Traceparent": "s", **kept}
 
     async def use(http: HttpTool) -> JSON:
         async with server(echo) as other, server(redirecting(307, "/new" if same_origin else other)) as at:
             return (await http.run(HttpInput(url=f"{at}/items", headers=headers), call())).data
 
     found = with_http(use)["headers"]
-    arrived = {name for name in headers if name.lower() in found}
-    assert arrived == (set(headers) if same_origin else {"X-Page"})
+    arrived = {name for name in headers if found.get(name.lower()) == headers[name]}
+    assert arrived == (set(headers) if same_origin else set(kept))
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+@pytest.mark.parametrize("body", [{"json": ["s"]}, {"form": {"a": "s"}}, {"multipart": [{"name": "a", "value": "s"}]}])
+def test_a_body_is_not_sent_to_another_origin(status: int, body: dict[str, JSON]) -> None:
+    reached = []
+
+    async def decoy(request: web.Request) -> web.StreamResponse:
+        reached.append(request.path)
+        return web.Response()
+
+    async def use(http: HttpTool) -> Output:
+        async with server(decoy) as other, server(redirecting(status, other)) as at:
+            return await http.run(HttpInput(url=f"{at}/items", method="PUT", **body), call())
+
+    error = error_of(with_http(use))
+    assert reached == []
+    assert (error.kind, error.retryable) == ("http", False)
+    assert "another origin, which does not receive the body: send the request there, if you trust it" in error.message
 
 
 def test_redirects_have_a_limit_and_can_be_disabled() -> None:

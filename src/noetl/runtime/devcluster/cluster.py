@@ -31,7 +31,7 @@ WORKERS_MAX: Final = 64
 SERVER_NAME: Final = "up"
 TOKEN_FILE: Final = "token"
 ENVIRONMENT_FILE: Final = "environment"
-OWN_NETWORKS: Final = "127.0.0.0/8 ::1/128 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 fc00::/7"
+OWN_NETWORKS: Final = "127.0.0.0/8 ::1/128 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16"
 # Variables of another deployment must not reach the processes of this one.
 _OWN: Final = (DATABASE, NATS, SERVER, TOKEN, KEY, LINK_KEY, RESULTS)
 

@@ -16,9 +16,9 @@ import aiohttp
 from noetl.clock import Clock
 from noetl.output import JSON, Output, failed
 from noetl.tool import AddressPolicy, Call
-from noetl.tools.errors import ALLOW_HINT, InvalidInput
+from noetl.tools.errors import InvalidInput, allow_hint
 from noetl.tools.http.auth import explain_missing_auth, send_with_auth
-from noetl.tools.http.request import HttpRequest, build_request, redirect_request, safe_url
+from noetl.tools.http.request import BodyNotSent, HttpRequest, build_request, redirect_request, safe_url
 from noetl.tools.http.response import ResponseOptions, read_response
 
 if TYPE_CHECKING:
@@ -98,6 +98,8 @@ class HttpClient:
                 request = redirect_request(request, reply.status, location)
             except InvalidInput:
                 return failed("http", f"{request} redirects to an address that is not a valid HTTP URL")
+            except BodyNotSent as error:
+                return failed("http", f"{error}: send the request there, if you trust it")
         return failed("http", f"more than {redirects} redirects, the last one to {safe_url(request.url)}")
 
     def _timeout(self, timeouts: Timeouts) -> aiohttp.ClientTimeout:
@@ -160,7 +162,8 @@ def failure_of(error: Exception, request: HttpRequest, timeouts: Timeouts) -> Ou
         case aiohttp.ClientSSLError() | aiohttp.ServerFingerprintMismatch():
             message, retryable = "the TLS handshake failed; does the server use http:// instead?", False
         case aiohttp.ClientConnectorError(os_error=PermissionError() as refused):
-            message, retryable = f"the address is not allowed: {refused.strerror}; {ALLOW_HINT}", False
+            reason = refused.strerror or str(refused)
+            message, retryable = f"the address is not allowed: {reason}{allow_hint(reason)}", False
         case aiohttp.ClientConnectorError(os_error=ConnectionResetError()) if request.url.scheme == "https":
             # Either a plain HTTP server, or a server that is being restarted: only the latter helps a retry.
             message = "the server closed the connection in the TLS handshake; does it use http:// instead?"

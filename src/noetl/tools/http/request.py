@@ -12,6 +12,7 @@ import msgspec
 from yarl import URL
 
 from noetl.errors import NoetlError
+from noetl.ids import trace_id
 from noetl.output import JSON
 from noetl.secret import SHOWN
 from noetl.tool import Call
@@ -26,9 +27,14 @@ BODY_HEADERS: Final = frozenset({"content-type", "content-encoding", "content-la
 _NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _SECRET = re.compile(r"auth|cookie|token|secret|passw|session|signature|credential|(?<!idempotency-)key", re.I)
+_FOR_ANY_ORIGIN = re.compile(r"accept|content-.+", re.I)
 _SECRET_PARAM = re.compile(rf"{_SECRET.pattern}|pwd|jwt|otp|(^|[_-])(sig|pass|pin|code|k)$", re.I)
 _PARAM_CHARS_MAX = 60  # a longer value is not shown: it may be a token under any name
 _QUERY_CHARS_MAX = 300  # of a query in a message
+
+
+class BodyNotSent(Exception):
+    """A redirect to another origin would repeat the body there."""
 
 
 class MultipartPart(NamedTuple):
@@ -110,7 +116,10 @@ def parse_url(text: str) -> URL:
 
 
 def redirect_request(request: HttpRequest, status: int, location: str) -> HttpRequest:
-    """The request after a redirect. Another origin receives no credentials. Raises InvalidInput."""
+    """The request after a redirect. Raises InvalidInput, and BodyNotSent.
+
+    Another origin receives neither the body nor headers of the author: any of them may be meant for the first one.
+    """
     try:
         url = parse_url(str(request.url.join(URL(location))))
     except ValueError as error:
@@ -121,9 +130,11 @@ def redirect_request(request: HttpRequest, status: int, location: str) -> HttpRe
         dropped = BODY_HEADERS | {"idempotency-key"}
         headers = {name: value for name, value in headers.items() if name.lower() not in dropped}
     if url.origin() != request.url.origin():
-        headers = {
-            name: value for name, value in headers.items() if not _SECRET.search(name) and name.lower() != "host"
-        }
+        if body is not None:
+            raise BodyNotSent(
+                f"{request} redirects to {safe_url(url)}, another origin, which does not receive the body"
+            )
+        headers = {name: value for name, value in headers.items() if _FOR_ANY_ORIGIN.fullmatch(name)}
     return HttpRequest(method, url, headers, body)
 
 
@@ -163,7 +174,7 @@ def _headers(values: dict[str, JSON]) -> Iterator[tuple[str, str]]:
 def _trace_context(call: Call) -> str:
     """W3C trace context: the execution is the trace, the call a span; noetl.telemetry uses the same ids."""
     span = hashlib.sha256(f"{call.key}/{call.attempt}".encode()).hexdigest()[:16]
-    return f"00-{call.execution_id.replace('-', '')}-{span}-01"
+    return f"00-{trace_id(call.execution_id)}-{span}-01"
 
 
 def _has_body(input: HttpInput) -> bool:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 from noetl.addresses import Network, refusal
 from noetl.output import JSON, Output, failed
 from noetl.secret import Secret
-from noetl.tools.errors import ALLOW_HINT, ToolError
+from noetl.tools.errors import ToolError, allow_hint
 from noetl.tools.postgres.tool import CONNECTIONS, CONNECTIONS_MAX
 
 Connection: TypeAlias = Any  # asyncpg's
@@ -217,7 +217,7 @@ class ConnectionPools:
         allowed = [each for each, reason in reasons.items() if reason is None]
         if not allowed:
             reason = next(iter(reasons.values()), "the host has no address")
-            raise AddressRefused(f"the address of the server is not allowed: {reason}; {ALLOW_HINT}")
+            raise AddressRefused(f"the address of the server is not allowed: {reason}{allow_hint(reason)}")
         return allowed
 
     async def close(self) -> None:
