@@ -69,6 +69,7 @@ class Call(NamedTuple):
     credential: Callable[[str], Awaitable[Auth]] = no_keychain  # of a keychain entry; raises NotFound, Unavailable
     say: Callable[[str], None] = discard  # shows a line to watching clients; it is not stored
     progress: Callable[[float, float | None], None] = discard  # amount done, and the total if it is known
+    playbook: object = None  # the same for all calls of one playbook in a worker; None: it is not known
     mask: Callable[[JSON], JSON] = unmasked  # hides the values of credentials; `results` and the output use it anyway
 
 

@@ -81,6 +81,7 @@ class _Compiler:
         self.playbook = playbook
         self.kinds = kinds
         self.report = report
+        self.identity = object()  # of this playbook
         self.templates: list[TemplateUse] = []
         self.blocks: dict[str, CompiledPipeline] = {}
         self.origins = RefOrigins(playbook)
@@ -249,6 +250,7 @@ class _Compiler:
             refs=() if free and task.kind != "playbook" else tuple(self.origins.refs_in(task.input, owner)),
             schema=self._schema(task) if "validate" in task.spec else None,
             own=known.own,
+            playbook=self.identity,
         )
 
     def _schema(self, task: Task) -> OutputSchema | None:

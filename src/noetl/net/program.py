@@ -96,6 +96,7 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     refs: tuple[Path, ...] = ()  # the places in its input that are Refs by their origin (D99)
     schema: OutputSchema | None = None  # spec.validate; None: any data is good
     own: dict[str, JSON] = {}  # the tool's own part of an output whose call gave none, with its defaults (D95)
+    playbook: object = None  # the same object for all tasks of a compiled playbook
 
     @property
     def written_rules(self) -> tuple[CompiledRule, ...]:

@@ -88,6 +88,7 @@ class Toolbox:
             prev=called.scope["_prev"],
             spec=task.spec,
             results=ExecutionResults(results, self._lineage, execution_id, called.scope["workload"], mask=context.mask),
+            playbook=task.playbook,
             mask=unmasked if (mask := context.mask()) is None else mask.value,
             folder=called.folder,
             say=context.say,

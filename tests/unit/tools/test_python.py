@@ -16,7 +16,7 @@ import pytest
 from noetl.output import DATA_LEVELS_MAX, JSON, Failure, Output
 from noetl.tools.python import child as python_child
 from noetl.tools.python.child import PROGRAMS_MAX
-from noetl.tools.python.pool import CALLS_PER_CHILD_MAX, PRINTED_BYTES_MAX
+from noetl.tools.python.pool import CALLS_PER_CHILD_MAX, IDLE_MAX, PRINTED_BYTES_MAX
 from noetl.tools.python.tool import PythonInput, PythonTool
 from tests.unit.tools.calls import call
 
@@ -523,3 +523,38 @@ def test_missing_libraries_are_named() -> None:
         'library "no-such-lib==1.0" is not installed on this worker; install it with `pip install no-such-lib`, '
         "or list it under `requirements`"
     )
+
+
+PATCH = "import builtins, json\ndef main(): builtins.left_behind = json.left_behind = 1"
+LOOK = "import builtins, json, os\ndef main(): return [hasattr(builtins, 'left_behind'), hasattr(json, 'left_behind'), os.getpid()]"
+
+
+def test_a_process_is_reused_for_calls_of_the_same_playbook_only() -> None:
+    """Code can change its process, and another playbook may have another author."""
+    mine, other = object(), object()
+
+    async def use(tool: PythonTool) -> list[JSON]:
+        found = []
+        for playbook, code in ((mine, PATCH), (mine, LOOK), (other, LOOK), (mine, LOOK), (other, LOOK), (None, LOOK)):
+            output = await tool.run(PythonInput(code=code), call({})._replace(playbook=playbook))
+            assert output.status == "ok", output
+            found.append(output.data)
+        return found
+
+    _, second, third, fourth, fifth, sixth = with_tool(use)
+    assert [found[:2] for found in (second, third, fourth, fifth, sixth)] == [
+        [True, True], [False, False], [True, True], [False, False], [False, False],
+    ]  # fmt: skip
+    assert second[2] == fourth[2] != third[2] == fifth[2]
+    assert sixth[2] not in (second[2], third[2])
+
+
+def test_the_processes_of_many_playbooks_are_limited() -> None:
+    async def use(tool: PythonTool) -> list[int]:
+        pids = []
+        for _ in range(IDLE_MAX + 4):
+            code = PythonInput(code="import os\ndef main(): return os.getpid()")
+            pids.append((await tool.run(code, call({})._replace(playbook=object()))).data)
+        return [pid for pid in pids if alive(pid)]
+
+    assert 1 <= len(with_tool(use)) <= IDLE_MAX + 1

@@ -1,4 +1,7 @@
-"""Child processes for the `python` tool. Each makes one call at a time and is reused for many calls.
+"""Child processes for the `python` tool. Each makes one call at a time and is reused for calls of one playbook.
+
+Code can change the process that runs it, and so read the input of the next call. Another playbook may have another
+author, so it gets another process.
 
 Each has its own guard, which ends it together with all processes that the playbook's code has started.
 """
@@ -27,6 +30,7 @@ from noetl.tools.process_guard.child import CHANNEL
 from noetl.tools.process_guard.guard import END_S, TOO_MANY_PROCESSES, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
 from noetl.tools.process_guard.lines import LineForwarder
 
+IDLE_MAX = 8  # processes that are kept for other playbooks, or as many as calls can run at once
 CALLS_PER_CHILD_MAX = 1_000  # then it is replaced, which frees accumulated memory
 FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # a response of maximum size, with its envelope
 PRINTED_BYTES_MAX = 64 * 1024  # of each stream and call
@@ -100,6 +104,7 @@ class PythonChild(asyncio.Protocol):
 
     def __init__(self, guard: ProcessGuard, stdout: OutputPipe, stderr: OutputPipe, python: str, folder: str) -> None:
         self.python = python  # the interpreter
+        self.playbook: object = None  # whose code it has run; None: of no playbook yet
         self.folder = folder  # its working directory, empty between calls
         self.calls = 0
         self.dead = False  # it can make no further call
@@ -232,7 +237,10 @@ def _process_spec(python: str, folder: str, fds: tuple[int, ...]) -> ProcessSpec
 
 
 class PythonPool:
-    """A limited number of child processes, started on demand."""
+    """A limited number of child processes, started on demand.
+
+    If several playbooks use it, an unused process is kept ready for the next one.
+    """
 
     def __init__(self, size: int) -> None:
         self.size = size
@@ -240,16 +248,22 @@ class PythonPool:
         self._idle: list[PythonChild] = []
         self._guards = GuardPool()
         self._ending: set[asyncio.Task[None]] = set()
+        self._spare: asyncio.Task[PythonChild | None] | None = None
+        self._first: object = None  # the first playbook
 
     async def call(
-        self, request: dict[str, JSON], say: Callable[[str], None] = discard, python: str = sys.executable
+        self,
+        request: dict[str, JSON],
+        say: Callable[[str], None] = discard,
+        python: str = sys.executable,
+        playbook: object = None,
     ) -> ChildResponse:
         """`python`: the interpreter. Raises OSError if no process can be started, and TooLarge."""
         body = msgspec.json.encode(request)
         if len(body) > FRAME_BYTES_MAX:
             raise TooLarge(f"the input has {len(body):,} bytes (limit FRAME_BYTES_MAX: {FRAME_BYTES_MAX:,})")
         async with self._free:
-            child = await self._child(python)
+            child = await self._child(python, playbook)
             try:
                 with LineForwarder(say) as lines:
                     response = await child.call(body, lines.add)
@@ -262,15 +276,38 @@ class PythonPool:
                 self._idle.append(child)
             return response
 
-    async def _child(self, python: str) -> PythonChild:
-        """An idle child of the interpreter, the last one used first, or a new one."""
-        for child in [each for each in reversed(self._idle) if each.dead or each.python == python]:
+    async def _child(self, python: str, playbook: object) -> PythonChild:
+        """An idle child of the playbook and the interpreter, the last one used first, or a new one."""
+        wanted = python, playbook
+        for child in [each for each in reversed(self._idle) if each.dead or (each.python, each.playbook) == wanted]:
             self._idle.remove(child)
             if not child.dead:
                 return child
             self._drop(child)
-        while len(self._idle) >= self.size:
-            self._drop(self._idle.pop(0))  # of another interpreter
+        while len(self._idle) >= max(self.size, IDLE_MAX):
+            self._drop(self._idle.pop(0))  # of another playbook or interpreter
+        self._first = self._first or playbook
+        child = await self._take_spare() if python == sys.executable else None
+        child = child or await self._start(python)
+        child.playbook = playbook
+        if self._spare is None and playbook is not self._first:
+            self._spare = asyncio.ensure_future(self._start_spare())
+        return child
+
+    async def _take_spare(self) -> PythonChild | None:
+        spare, self._spare = self._spare, None
+        child = None if spare is None else await spare
+        if child is not None and child.dead:
+            self._drop(child)
+            return None
+        return child
+
+    async def _start_spare(self) -> PythonChild | None:
+        with suppress(OSError):
+            return await self._start(sys.executable)
+        return None
+
+    async def _start(self, python: str) -> PythonChild:
         guard = await self._guards.take()
         try:
             return await PythonChild.start(guard, python)
@@ -289,6 +326,8 @@ class PythonPool:
         self._guards.give(child.guard)
 
     async def close(self) -> None:
+        if (spare := await self._take_spare()) is not None:
+            self._idle.append(spare)
         for child in self._idle:
             self._drop(child)
         self._idle.clear()

@@ -116,7 +116,7 @@ code: |
         self._environments: Environments | None = None
 
     async def run(self, input: PythonInput, call: Call) -> Output:
-        """Each call has a new namespace; imported modules stay loaded for the next call."""
+        """Each call has a new namespace; imported modules stay loaded for the next call of the same playbook."""
         import msgspec
 
         try:
@@ -125,7 +125,7 @@ code: |
             python = sys.executable
             if input.requirements:
                 python = await self._interpreter(input.requirements, call)
-            return _output(await self._children_pool().call(request, call.say, python))
+            return _output(await self._children_pool().call(request, call.say, python, call.playbook))
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
         except ToolError as error:
