@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -168,7 +168,7 @@ class Mask:
         """The same for a whole result."""
         return MaskedBytes(self, content_type).feed(body, last=True)
 
-    async def stream(self, chunks: AsyncIterator[bytes], content_type: str) -> AsyncIterator[bytes]:
+    async def stream(self, chunks: AsyncIterator[bytes], content_type: str) -> AsyncGenerator[bytes, None]:
         """The same for a result in chunks, also for a secret that is divided between two of them."""
         masked = MaskedBytes(self, content_type)
         async for chunk in chunks:

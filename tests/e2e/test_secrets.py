@@ -346,7 +346,7 @@ def test_neither_rows_nor_the_details_of_a_database_show_a_canary(workspace: Wor
     on = {"when": "{{ event.name is defined }}"}
     make = f"CREATE TABLE {table} (token text PRIMARY KEY)"
     put = f"INSERT INTO {table} VALUES ({{{{ keychain.k0 }}}})"
-    tasks = {
+    tasks: dict[str, dict[str, object]] = {
         "start": {"command": make},
         "put": {"command": put},
         "again": {"command": put},

@@ -8,9 +8,9 @@ from noetl.errors import NoetlError, Unavailable, install_hint
 from noetl.output import Failure, Output, failed
 
 
-def allow_hint(reason: str) -> str:
+def allow_hint(reason: str | None) -> str:
     """After the reason why an address is refused: other special addresses cannot be allowed."""
-    may_be_allowed = " a private address" in reason or " a loopback address" in reason
+    may_be_allowed = reason is not None and (" a private address" in reason or " a loopback address" in reason)
     return "; on a server, NOETL_ALLOW_NETWORKS can allow it" if may_be_allowed else ""
 
 

@@ -19,6 +19,9 @@ _CHARSET = re.compile(
     re.IGNORECASE,
 )
 _decode = msgspec.json.Decoder().decode
+MEMORY_BYTES_MAX = 1024 * 1024 * 1024  # of the values of one JSON text
+CHECKED_BYTES_MIN = 1024 * 1024  # a smaller text cannot need much memory
+_LIST_BYTES, _DICT_BYTES, _VALUE_BYTES, _QUOTE_BYTES = 80, 200, 40, 16  # of Python's objects, measured
 _FAST_LEVELS = 6  # enough for nearly all JSON; each further level doubles the size of the decoder
 
 
@@ -26,15 +29,31 @@ class InvalidJson(Exception):
     """The bytes are not JSON that an output can hold. The message continues a sentence: "the body …"."""
 
 
+class JsonTooLarge(InvalidJson):
+    """The values would need more memory than the call may use."""
+
+
 class JsonTooDeep(InvalidJson):
     """The bytes are JSON, but nested too deeply."""
 
 
-def decode_json(body: bytes) -> JSON:
-    """Raises InvalidJson.
+def memory_of_json(body: bytes) -> int:
+    """About how many bytes the decoded values need: `[[],[],…]` needs 40 times its size.
+
+    Characters inside strings count, too, so it is rather too high.
+    """
+    values = _LIST_BYTES * body.count(b"[") + _DICT_BYTES * body.count(b"{") + _VALUE_BYTES * body.count(b",")
+    return values + _QUOTE_BYTES * body.count(b'"') + len(body) // 4
+
+
+def decode_json(body: bytes, memory_bytes: int = MEMORY_BYTES_MAX) -> JSON:
+    """Raises InvalidJson; JsonTooLarge before it makes values that need more than `memory_bytes`.
 
     The first decoder has a fixed depth, so the result needs no check of its depth, which takes 20 µs a page.
     """
+    if len(body) > CHECKED_BYTES_MIN and (needed := memory_of_json(body)) > memory_bytes:
+        mb = 1024 * 1024
+        raise JsonTooLarge(f"needs about {needed // mb:,} MB of memory (the limit is {memory_bytes // mb:,} MB)")
     try:
         try:
             return _shallow_decoder()(body)

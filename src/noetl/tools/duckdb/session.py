@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from noetl.tools.duckdb.tool import DuckdbInput, DuckdbSpec
 
 DATA_BYTES_MAX = 64 * 1024 * 1024  # of rows that are returned as data
+DATA_ROWS_MAX = 1_000_000  # the same; a row needs at least 240 bytes of memory
 BATCH_ROWS = 1_000
 MESSAGE_CHARS_MAX = 2_000
 CHUNK_BYTES = 1 << 18
@@ -223,8 +224,8 @@ class DuckdbSession:
         while made := reader.fetch(BATCH_ROWS):
             self._check_stopped()
             size += len(msgspec.json.encode(made))
-            if size > DATA_BYTES_MAX:
-                limit = f"(limit DATA_BYTES_MAX: {DATA_BYTES_MAX:,} bytes)"
+            if size > DATA_BYTES_MAX or len(rows) > DATA_ROWS_MAX:
+                limit = f"(limits DATA_BYTES_MAX: {DATA_BYTES_MAX:,} bytes, DATA_ROWS_MAX: {DATA_ROWS_MAX:,} rows)"
                 raise TooLarge(f"the rows are too large for `output.data` {limit}; write a file with `to`")
             rows += made
         return DuckdbResult(data=rows, rows=len(rows), columns=reader.columns)

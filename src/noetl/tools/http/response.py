@@ -16,11 +16,22 @@ from noetl.tool import Call
 from noetl.tools.errors import TooLarge
 from noetl.tools.http.request import HttpRequest, safe_url
 from noetl.tools.http.tool import FILE_BYTES_MAX
-from noetl.tools.payload import InvalidJson, JsonTooDeep, base64_of, decode_json, is_json, known_charset, text_or_base64
+from noetl.tools.payload import (
+    MEMORY_BYTES_MAX,
+    InvalidJson,
+    JsonTooDeep,
+    JsonTooLarge,
+    base64_of,
+    decode_json,
+    is_json,
+    known_charset,
+    text_or_base64,
+)
 
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
+MEMORY_MB = 256  # the default of spec.memory_mb
 BODY_BYTES_MAX = 64 * 1024 * 1024  # after decompression
 EXCERPT_CHARS_MAX = 300  # of the body of a failed response, in the message
 _TAG: Final = re.compile(r"<(script|style|head)\b.*?</\1>|<[^>]*>", re.IGNORECASE | re.DOTALL)
@@ -48,7 +59,10 @@ async def read_response(reply: ClientResponse, request: HttpRequest, options: Re
     if body is None:
         return Output(status="error", error=_too_large(request, limit, "use `response: file`"), own=own)
     try:
-        data = _data(reply, body, options.response if success else "auto")
+        data = _data(reply, body, options.response if success else "auto", _memory_bytes(options.call))
+    except JsonTooLarge as error:
+        advice = "increase `spec.memory_mb`, or use `response: file`"
+        return Output(status="error", error=TooLarge(f"the body of {request} {error}; {advice}").failure(), own=own)
     except InvalidJson as error:
         failure = Failure(kind="http", message=f"the body of {request} {error}")
         return Output(status="error", data=text_or_base64(body, reply.charset), error=failure, own=own)
@@ -78,8 +92,14 @@ async def _read_body(reply: ClientResponse, limit: int) -> bytes | None:
     return None
 
 
-def _data(reply: ClientResponse, body: bytes, response: str) -> JSON:
-    """Raises InvalidJson if the task requires JSON and the body is something else."""
+def _memory_bytes(call: Call) -> int:
+    wanted = call.spec.get("memory_mb", MEMORY_MB)
+    megabytes = wanted if isinstance(wanted, int) and wanted > 0 else MEMORY_MB
+    return min(megabytes * 1024 * 1024, MEMORY_BYTES_MAX)
+
+
+def _data(reply: ClientResponse, body: bytes, response: str, memory_bytes: int) -> JSON:
+    """Raises InvalidJson if the task requires JSON and the body is something else, or too large as values."""
     if response == "bytes":
         return base64_of(body)
     if not body:
@@ -87,11 +107,11 @@ def _data(reply: ClientResponse, body: bytes, response: str) -> JSON:
     if response == "text":
         return body.decode(known_charset(reply.charset), errors="replace")
     if response == "json":
-        return decode_json(body.removeprefix(b"\xef\xbb\xbf"))
+        return decode_json(body.removeprefix(b"\xef\xbb\xbf"), memory_bytes)
     if is_json(reply.content_type):
         try:
-            return decode_json(body.removeprefix(b"\xef\xbb\xbf"))
-        except JsonTooDeep:
+            return decode_json(body.removeprefix(b"\xef\xbb\xbf"), memory_bytes)
+        except (JsonTooDeep, JsonTooLarge):
             raise
         except InvalidJson:
             return text_or_base64(body, reply.charset)

@@ -70,6 +70,9 @@ class HttpSpec(Struct, kw_only=True):
         HttpAuth | None,
         Meta(description="when to renew the credential of `auth`, in addition to a response with status 401"),
     ] = None
+    memory_mb: Annotated[
+        int, Meta(ge=1, le=1024, description="memory for the values of a JSON response; a larger one is an error")
+    ] = 256
     redirects: Annotated[int, Meta(ge=0, description="maximum number of redirects to follow")] = 10
     verify: Annotated[bool, Meta(description="verify the TLS certificate of the server")] = True
     max_bytes: Annotated[

@@ -28,7 +28,7 @@ from noetl.addresses import refusal
 from noetl.cache import BoundedCache
 from noetl.output import JSON, Failure, Output
 from noetl.tool import Auth
-from noetl.tools.errors import ALLOW_HINT, InvalidInput
+from noetl.tools.errors import InvalidInput, allow_hint
 from noetl.tools.paths import path_inside
 from noetl.tools.systems import OBJECT_STORES
 
@@ -145,7 +145,7 @@ class ObjectStores:
         for each in found:
             reason = refusal(str(each[4][0]), allow_private=False, allow=self._allow)
             if reason is not None:
-                raise InvalidInput(f"the address of {label} is not allowed: {reason}; {ALLOW_HINT}")
+                raise InvalidInput(f"the address of {label} is not allowed: {reason}{allow_hint(reason)}")
 
 
 def _fields(system: str, auth: Auth) -> dict[str, str]:

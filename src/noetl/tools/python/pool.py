@@ -287,8 +287,8 @@ class PythonPool:
         while len(self._idle) >= max(self.size, IDLE_MAX):
             self._drop(self._idle.pop(0))  # of another playbook or interpreter
         self._first = self._first or playbook
-        child = await self._take_spare() if python == sys.executable else None
-        child = child or await self._start(python)
+        spare = await self._take_spare() if python == sys.executable else None
+        child = spare or await self._start(python)
         child.playbook = playbook
         if self._spare is None and playbook is not self._first:
             self._spare = asyncio.ensure_future(self._start_spare())

@@ -25,7 +25,8 @@ INT_MAX: Final = 2**63 - 1
 VALUE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one text or blob, also inside a statement
 MEMORY_DATABASE_PAGES_MAX: Final = 65_536  # of 4 KiB, of `:memory:`
 PROCESS_BYTES_MAX: Final = 512 * 1024 * 1024  # that SQLite has allocated in this process; a statement above it stops
-ROWS_BYTES_MAX: Final = 128 * 1024 * 1024  # of the values of the rows of one statement, in memory
+ROWS_BYTES_MAX: Final = 256 * 1024 * 1024  # of the rows of one statement, in memory
+ROW_BYTES: Final = 240  # of a row without its values, in memory
 _RETRYABLE: Final = (apsw.BusyError, apsw.LockedError)
 _encode = msgspec.json.Encoder().encode
 
@@ -172,7 +173,7 @@ class SqliteSession:
         records: list[tuple[Any, ...]] = []
         size = 0
         for record in cursor if most is None else islice(cursor, most + 1):
-            size += sum(map(sys.getsizeof, record))
+            size += ROW_BYTES + sum(map(sys.getsizeof, record))
             if size > ROWS_BYTES_MAX:
                 limit = f"(limit ROWS_BYTES_MAX: {ROWS_BYTES_MAX:,} bytes)"
                 raise TooLarge(f"the rows are too large for `output.data` {limit}; read them in parts with `stored`")
