@@ -210,7 +210,15 @@ def _without_event(condition: str) -> str:
 
 def _writes(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> None:
     """`set` and `vars` of a branch are written by its arcs; without arcs, by a rule."""
-    entries = [each for entry in actions.writes if isinstance(entry.value, Map) for each in entry.value.entries]
+    entries: list[LayoutEntry] = []
+    for write in actions.writes:
+        found = _assignments(write)
+        if found is None:
+            book.refuse(
+                write.start, f"`{write.name}` of a branch must be a mapping", "write `set: {ctx.<name>: …}` on the arc"
+            )
+            return
+        entries += found
     for entry in entries:
         if entry.key is not None and not entry.name.startswith(("ctx.", "iter.", "step.")):
             rename(entry, f"ctx.{entry.name}")
@@ -234,6 +242,23 @@ def _writes(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) ->
         Map(entries=[new("do", scalar("continue"), when.start), new("set", Map(entries=entries), when.start)]),
         when.start,
     )
+
+
+def _assignments(entry: LayoutEntry) -> list[LayoutEntry] | None:
+    """The values that `set` or `vars` writes: a mapping, or a list of `{name, value}`; None: another form."""
+    if isinstance(entry.value, Map):
+        return list(entry.value.entries)
+    if not isinstance(entry.value, List):
+        return None
+    made: list[LayoutEntry] = []
+    for each in entry.value.entries:
+        body = each.value if isinstance(each.value, Map) else Map()
+        name, value = body.text("name"), body.entry("value")
+        if name is None or value is None or len(body.entries) != 2:
+            return None
+        rename(value, name)
+        made.append(value)
+    return made
 
 
 def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> bool:

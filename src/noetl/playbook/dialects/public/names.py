@@ -53,6 +53,8 @@ class Resolver:
         self.written = written_names(book)
         self.sources = {step.name: self.source(step) for step in book.steps if step.name}
         self.payload = _payloads(book)
+        keychain = book.root.get("keychain")
+        self.secrets = {name for entry in parts.maps(keychain) if (name := entry.text("name"))}
         self.assumed: dict[str, int] = {}
 
     def source(self, step: StepPart) -> Source:
@@ -78,6 +80,13 @@ class Resolver:
             return self.output(place, path) if root == "output" else self.outcome(place, path)
         if root == "_prev" and place.before and self.book.public:
             return self.previous(place.before, path)
+        if (
+            root == "keychain"
+            and len(path) > 1
+            and f"{path[0]}_{path[1]}" in self.secrets
+            and path[0] not in self.secrets
+        ):
+            return f"keychain.{path[0]}_{path[1]}", 2
         if root in _RESERVED:
             return None
         if root == "job" and path and path[0] in ("uuid", "id", "execution_id"):
@@ -91,7 +100,8 @@ class Resolver:
             found = self.result(self.sources[path[0]], place, path[1:])
             return (found[0], found[1] + 1) if found is not None else None
         if root == "error" and place.kind and root not in self.workload and root not in self.written:
-            return "output.error", 0
+            status = place.kind == "http" and path[:1] in (("status",), ("status_code",), ("code",))
+            return ("output.http.status", 1) if status else ("output.error", 0)
         if root in self.sources:
             return self.result(self.sources[root], place, path)
         if root in _OWN and place.kind and root not in self.workload and root not in self.written:
@@ -285,6 +295,8 @@ def _reads_public(resolver: Resolver) -> bool:
                 )
                 if reading.root in known or reading.root == "job":
                     return True
+            if any(place.kind and reading.path[:2] == ("output", "response") for reading in parsed.readings):
+                return True
             for reading in parsed.readings if place.kind == "http" else []:
                 if reading.path[:2] in (("output", "error"), ("outcome", "error")) and reading.path[2:3] in (
                     ("status",),

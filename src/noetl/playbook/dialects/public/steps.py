@@ -206,7 +206,25 @@ def block_arguments(book: Book) -> None:
             given = caller.map("input")
             keys |= {each.name: None for each in given.entries} if given is not None else {}
         for task in parts.tasks(block.body):
+            _override(book, block.name, task.body, callers.get(block.name, []))
             _bind(book, task.body, task.kind or "", list(keys), "input")
+
+
+def _override(book: Book, name: str, task: Map, callers: list[Map]) -> None:
+    """A constant argument of a task in a block is a default: what a caller gives takes precedence."""
+    inputs = task.map("input")
+    given = [inner for caller in callers if (inner := caller.map("input")) is not None]
+    for entry in inputs.entries if inputs is not None and book.public else []:
+        count = sum(inner.get(entry.name) is not None for inner in given)
+        if not count or not isinstance(entry.value, Leaf) or is_template(entry.value.text):
+            continue
+        if count < len(callers):
+            message = f'only some callers of "{name}" give "{entry.name}", which is a default here'
+            book.refuse(entry.start, message, "give the argument in every call, and read `{{ input.… }}` here")
+            continue
+        put(entry, quoted(f"{{{{ input.{entry.name} }}}}"))
+        message = f'every caller of "{name}" gives "{entry.name}", so its default was removed'
+        book.note(entry.start, "block-defaults", message)
 
 
 def _add_defaults(caller: Map, own: LayoutEntry) -> None:

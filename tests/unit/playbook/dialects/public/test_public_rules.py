@@ -323,6 +323,57 @@ CASES = {
         ["echo"],
         set(),
     ),
+    "secrets with fields": (
+        book("keychain:\n- {name: k, kind: secrets, provider: gcp, map: {token: projects/1/secrets/t}}\nworkflow:\n- step: start\n  tool: {kind: http, url: http://x, headers: {A: '{{ keychain.k.token }}'}}\n"),
+        ["name: k_token", "kind: secret_manager", "{{ keychain.k_token }}"],
+        {"keychain-stored"},
+    ),
+    "the error of a call": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, url: http://x}
+              case:
+              - when: "{{ event.name == 'call.error' and error.status in [500, 503] }}"
+                then: {retry: {max_attempts: 2}}
+            """
+        ),
+        ["output.status == 'error' and output.http.status in [500, 503]"],
+        set(),
+    ),
+    "a case that sets a list of values": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: "result = {'n': 1}"}
+              case:
+              - when: "{{ event.name == 'call.done' }}"
+                then:
+                - set: [{name: total, value: "{{ response.n }}"}]
+                - next: [{step: use}]
+            - step: use
+              tool: {kind: noop, input: {t: "{{ vars.total }}"}}
+            """
+        ),
+        ["ctx.total", "{{ output.data.n }}", "{{ ctx.total }}"],
+        set(),
+    ),
+    "a default in a block": (
+        book(
+            """\
+            workbook:
+            - name: double
+              tool: {kind: python, args: {n: null}, code: 'result = n * 2'}
+            workflow:
+            - step: start
+              tool: {kind: workbook, name: double, args: {n: 2}}
+            """
+        ),
+        ['n: "{{ input.n }}"'],
+        {"block-defaults"},
+    ),
     "an assertion": (
         book("workflow:\n- step: start\n  tool: {kind: python, code: 'result = {}', assert: {returns: [a]}}\n"),
         ["validate:", "required: [a]"],
