@@ -29,7 +29,7 @@ def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     for use in program.templates:
         reader.check(use)
         _purity(use, report)
-        check_comparisons(use, report)
+        check_comparisons(use, kinds, report)
     check_references(program, report)
 
 

@@ -12,7 +12,7 @@ from noetl.net.graph import reachable
 from noetl.net.origins import SUFFIX, RefOrigins
 from noetl.net.program import Program, TemplateUse
 from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS, all_writes, task_writes
-from noetl.output import ERROR_FIELDS, JSON, OUTPUT_FIELDS, REF_FIELDS
+from noetl.output import ERROR_FIELDS, ERROR_KINDS, JSON, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import COMPENSATE, DECISIONS, PIPELINE_END, Block, InputField, Pipeline, Step, Task
@@ -117,8 +117,14 @@ class ReadChecker:
             return
         elif self._is_of_other_step(use, read):
             return
+        elif root == "env":
+            message = (
+                "templates cannot read environment variables: pass a value with workload, and a secret with keychain"
+            )
+            self.report.add("unknown-name", use.path, message, word=root)
+            return
         else:
-            fix = self.report.similar(root, [*SCOPES, *owner.tasks])
+            fix = _renamed(read.path, owner.iterators) or self.report.similar(root, [*SCOPES, *owner.tasks])
         hint = f'; did you mean "{fix}"?' if fix else ""
         self.report.add("unknown-name", use.path, f'no scope has the name "{root}"{hint}', word=root, fix=fix)
 
@@ -284,7 +290,11 @@ class ReadChecker:
         if part not in known:
             if None in kinds or (read.optional and any(part == kind.output for kind in self.kinds.values())):
                 return
-            self._unknown_part(root, part, known, use, lenient=read.optional and root != "output")
+            better = None if any(part == kind.output for kind in self.kinds.values()) else f"{root}.data.{part}"
+            if part in _HTTP_STATUS and "http" in known:
+                known, better = (), f"{root}.http.status"
+            lenient = read.optional and root != "output"
+            self._unknown_part(root, part, known, use, lenient=lenient, better=better)
         elif part == "error":
             self._error(use, read, lenient=read.optional and root != "output")
         elif len(read.path) > 2:
@@ -328,12 +338,19 @@ class ReadChecker:
             self.report.add("unknown-credential", use.path, message, word=word, fix=near)
 
     def _unknown_part(
-        self, scope: str, part: str | int, known: Iterable[str], use: TemplateUse, *, lenient: bool = False
+        self,
+        scope: str,
+        part: str | int,
+        known: Iterable[str],
+        use: TemplateUse,
+        *,
+        lenient: bool = False,
+        better: str | None = None,
     ) -> None:
-        """`lenient`: the template has a default for it, so the playbook runs."""
+        """`lenient`: the template has a default for it, so the playbook runs. `better`: the fix if none is similar."""
         near = self.report.similar(str(part), known)
-        hint = f'did you mean "{scope}.{near}"?' if near else f"it has {', '.join(sorted(known))}"
-        fix = f"{scope}.{near}" if near else None
+        fix = f"{scope}.{near}" if near else better
+        hint = f'did you mean "{fix}"?' if fix else f"it has {', '.join(sorted(known))}"
         message = f'{scope} has no part "{part}"; {hint}'
         severity: Severity | None = "warning" if lenient else None
         self.report.add("unknown-field", use.path, message, word=f"{scope}.{part}", fix=fix, severity=severity)
@@ -376,6 +393,20 @@ def _has_failed(use: TemplateUse, tasks: Sequence[Task]) -> bool:
     if use.task is None:
         return bool(use.owner.loops)
     return any(task.kind == "workbook" for task in tasks)
+
+
+_FOREIGN = {"secret": "keychain", "secrets": "keychain", "response": "output", "vars": "ctx", "variables": "ctx"}
+
+
+def _renamed(path: Path, iterators: Iterable[str]) -> str | None:
+    """The name in this language of a scope that other languages have; None: none is known."""
+    for iterator in sorted(iterators):
+        if path[0] == "item":
+            return ".".join(("iter", iterator, *map(str, path[1:])))
+        if path[0] == "loop":
+            return "iter.index"
+    scope = _FOREIGN.get(str(path[0]))
+    return None if scope is None else ".".join((scope, *map(str, path[1:])))
 
 
 def _own_output(path: Path) -> str:
@@ -487,18 +518,40 @@ def _undone_step(owner: Pipeline, program: Program) -> Step | None:
 
 
 _STATUS = ("ok", "error")
+_HTTP_STATUS = frozenset({"status_code", "http_status", "statusCode"})
 _RENAMED = {"success": "ok", "failed": "error", "failure": "error", "done": "ok"}
 
 
-def check_comparisons(use: TemplateUse, report: ProblemReport) -> None:
+def check_comparisons(use: TemplateUse, kinds: Kinds, report: ProblemReport) -> None:
     for path, values, _ in use.template.compared:
+        if path[-2:] == ("error", "kind") and path[0] in ("output", "event"):
+            _check_error_kinds(path, values, use, {*ERROR_KINDS, *kinds}, report)
         possible = _possible(path, use)
         if possible is None or any(value in possible for value in values):
             continue
         word, wrong = ".".join(map(str, path)), values[0] if values else "nothing"
+        if path == ("output", "status") and isinstance(wrong, int) and _calls_http(use):
+            message = f"output.status is ok or error, never {wrong}; the status of the response is output.http.status"
+            report.add("never-equal", use.path, message, word=word, fix="output.http.status")
+            continue
         fix = _RENAMED.get(str(wrong)) if possible == _STATUS else report.similar(str(wrong), possible)
         message = f'{word} is never "{wrong}" here: it is {" or ".join(possible)}'
         report.add("never-equal", use.path, message, word=word, fix=f"'{fix}'" if fix else None)
+
+
+def _calls_http(use: TemplateUse) -> bool:
+    return any(task.kind == "http" for task in use.owner.tasks)
+
+
+def _check_error_kinds(
+    path: Path, values: Sequence[JSON], use: TemplateUse, known: set[str], report: ProblemReport
+) -> None:
+    """A tool of another package may have kinds of its own, so only a kind that resembles a known one is reported."""
+    word = ".".join(map(str, path))
+    for wrong in values:
+        if isinstance(wrong, str) and wrong not in known and (near := report.similar(wrong, known)):
+            message = f'no error has the kind "{wrong}"; did you mean "{near}"?'
+            report.add("never-equal", use.path, message, word=word, fix=f"'{near}'")
 
 
 def _possible(path: Path, use: TemplateUse) -> tuple[str, ...] | None:

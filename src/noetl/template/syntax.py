@@ -6,6 +6,7 @@ counted while they are read, so that a hostile template is rejected before it is
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -22,6 +23,9 @@ _CLOSING = frozenset({"rparen", "rbracket", "rbrace"})
 _TAG_ENDS = frozenset({"variable_end", "block_end"})
 _SIGNS = frozenset({"sub", "add"})
 _BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call", "filter", "set"})
+_FOREIGN = {"&&": "and", "||": "or", "!==": "!=", "===": "=="}
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+_TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
 _CR_STAND_INS = "\x1f\x1e\x1d\x1c"  # white space to Jinja2, but not line breaks
 
 
@@ -122,7 +126,9 @@ def parse(source: str) -> Syntax:
         reader = _Reader(source)
         body = reader.subparse()
     except TemplateSyntaxError as error:
-        raise _bad(_plain(error.message or "the template cannot be parsed"), error.lineno) from None
+        message = _plain(error.message or "the template cannot be parsed")
+        wrong, right = _foreign_operator(source, message)
+        raise _bad(f"{message}; instead of {wrong} write {right}" if wrong else message, error.lineno, right) from None
     except _LimitExceeded as exceeded:
         raise _bad(*exceeded.args) from None
     except RecursionError:
@@ -149,8 +155,19 @@ def tag_sources(source: str) -> list[str]:
     return sources
 
 
-def _bad(message: str, line: int) -> BadTemplate:
-    return BadTemplate((Fault("bad-template", message, line),))
+def _bad(message: str, line: int, fix: str | None = None) -> BadTemplate:
+    return BadTemplate((Fault("bad-template", message, line, fix=fix),))
+
+
+def _foreign_operator(source: str, message: str) -> tuple[str | None, str | None]:
+    """An operator of another language in a template that cannot be parsed, and the operator of this one."""
+    code = " ".join(_TAG.findall(_TEXT.sub("''", source)))
+    for wrong, right in _FOREIGN.items():
+        if wrong in code:
+            return wrong, right
+    if "!" in code.replace("!=", ""):
+        return "!", "not"
+    return ("=", "==") if "'='" in message else (None, None)
 
 
 def _plain(message: str) -> str:

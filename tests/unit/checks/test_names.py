@@ -459,6 +459,39 @@ def test_a_comparison_that_never_holds_is_told_d21_d40(guard: str, fix: str | No
     assert [(each.code, each.fix) for each in found] == [("never-equal", fix)]
 
 
+@pytest.mark.parametrize(
+    ("guard", "code", "fix"),
+    [
+        ("output.error.kind == 'time_out'", "never-equal", "'timeout'"),
+        ("output.error.kind in ['timeout', 'playbok']", "never-equal", "'playbook'"),
+        ("output.status == 200", "never-equal", "output.http.status"),
+        ("output.status_code == 200", "unknown-field", "output.http.status"),
+        ("output.http.status_code == 200", "unknown-field", "output.http.status"),
+        ("output.rows == 1", "unknown-field", "output.data.rows"),
+        ("output.sttus == 'ok'", "unknown-field", "output.status"),
+        ("response.data.a", "unknown-name", "output.data.a"),
+        ("secrets.token", "unknown-name", "keychain.token"),
+        ("item.a", "unknown-name", "iter.word.a"),
+        ("loop.index", "unknown-name", "iter.index"),
+        ("env.TOKEN", "unknown-name", None),
+    ],
+)
+def test_names_and_values_of_other_languages_have_a_fix(guard: str, code: str, fix: str | None) -> None:
+    rule = f'{{when: "{{{{ {guard} }}}}", then: {{do: break}}}}, {{else: {{then: {{do: continue}}}}}}'
+    body = (
+        "workflow:\n- step: start\n  loop: {in: [a], iterator: word}\n"
+        f"  tool: {{kind: http, url: x, spec: {{policy: {{rules: [{rule}]}}}}}}\n"
+    )
+    found = [each for each in problems(body) if each.code in ("never-equal", "unknown-field", "unknown-name")]
+    assert [(each.code, each.fix) for each in found] == [(code, fix)]
+
+
+@pytest.mark.parametrize("kind", ["http", "timeout", "rule", "noop", "quota-of-our-plugin"])
+def test_kinds_of_errors_and_of_tools_are_no_problem(kind: str) -> None:
+    found = problems(PLACES["arc"].replace("'%s'", '"%s"') % f"{{{{ output.error.kind == '{kind}' }}}}")
+    assert [each.code for each in found if each.code == "never-equal"] == []
+
+
 def test_a_looped_step_ends_by_loop_done_d40() -> None:
     body = "workflow:\n- step: start\n  loop: {in: [1], iterator: i}\n  tool: {kind: noop}\n  next: {arcs: [{step: end, when: \"{{ event.name == '%s' }}\"}]}\n"
     assert codes(body % "loop.done") == []

@@ -26,6 +26,27 @@ def test_a_template_that_cannot_be_parsed_has_one_fault(source: str, message: st
     assert bad.value.faults == (Fault("bad-template", message, line),)
 
 
+@pytest.mark.parametrize(
+    ("source", "fix"),
+    [
+        ("{{ a && b }}", "and"),
+        ("{{ a || b }}", "or"),
+        ("{{ !a }}", "not"),
+        ("{{ a === 1 }}", "=="),
+        ("{{ a !== 1 }}", "!="),
+        ("{{ a = 1 }}", "=="),
+        ("{{ 'x && y' ~ ) }}", None),
+        ("{{ a != ) }}", None),
+        ("a && b {{ ) }}", None),
+    ],
+)
+def test_an_operator_of_another_language_has_a_fix(source: str, fix: str | None) -> None:
+    with pytest.raises(BadTemplate) as bad:
+        parse(source)
+    (fault,) = bad.value.faults
+    assert (fault.fix, f"write {fix}" in fault.message) == (fix, fix is not None)
+
+
 def test_thirty_brackets_are_not_too_deep() -> None:
     assert parse("{{ " + "(" * 30 + "1" + ")" * 30 + " }}") == parse("{{ 1 }}")
 
