@@ -59,6 +59,7 @@ EXAMPLES = (
     Example("approval"),
     Example("polling"),
     Example("incremental_sync"),
+    Example("transfer", "the extras `objects` and `duckdb`"),
     Example("quantum_sweep", "the extra `quantum`"),
     Example("agent_loop"),
     Example("agent_plan"),

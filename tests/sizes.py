@@ -25,6 +25,7 @@ FULL_ONLY: Final = (
     "unit/tools/object/",
     "unit/tools/postgres/",
     "unit/tools/test_postgres",
+    "unit/tools/transfer/test_postgres",
 )
 
 # Exceptions: the parts of these tiers that are quick and need nothing.

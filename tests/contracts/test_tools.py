@@ -26,6 +26,7 @@ from noetl.tools.resolve import ResolveTool
 from noetl.tools.secrets import SecretsTool
 from noetl.tools.shell.tool import ShellTool
 from noetl.tools.sqlite.tool import SqliteTool
+from noetl.tools.transfer.tool import TransferTool
 from tests.services import postgres
 from tests.sizes import NO_SERVICES
 
@@ -104,6 +105,22 @@ class TestObject(ToolContract):
 
     def fields(self) -> dict[str, JSON]:
         return {"get": "/no/such/file"}
+
+
+class TestTransfer(ToolContract):
+    needs = "PostgreSQL"  # tests/e2e/test_tool_examples.py has one
+    reads_around = True
+
+    def setup_method(self) -> None:
+        """As above."""
+        asyncio.run(ObjectTool().run(ObjectInput(get="/no/such/file"), call_of({})))
+
+    def make(self) -> Tool:
+        return TransferTool()
+
+    def fields(self) -> dict[str, JSON]:
+        file: JSON = {"kind": "object", "url": "/no/such/file.csv"}
+        return {"source": file, "target": file}
 
 
 class TestSqlite(ToolContract):

@@ -73,7 +73,7 @@ def reader(tmp_path: Path, asked: dict[str, services.Service]) -> Reader:
     return Reader(tmp_path, asked["city"].url.removesuffix("/city"))
 
 
-@pytest.mark.parametrize("name", ["hello", "word_count", "quantum_sweep"])
+@pytest.mark.parametrize("name", ["hello", "word_count", "quantum_sweep", "transfer"])
 def test_an_example_that_asks_nobody_prints_what_its_head_says(name: str, reader: Reader) -> None:
     reader.follow(name)
 

@@ -44,6 +44,7 @@ GIVES: dict[str, Any] = {
     "python": {"sum": 7},
     "resolve": [{"n": n} for n in range(100)],
     "sqlite": [{"n": 7}],
+    "transfer": {"rows": 1},
     "wait": None,
     "workbook": {"sent": "done"},
 }

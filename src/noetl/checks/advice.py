@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from noetl.checks.names import used_credentials
 from noetl.net.program import CompiledPipeline, CompiledStep, CompiledTask, Program
 from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON
@@ -131,7 +132,7 @@ def _credentials(program: Program, report: ProblemReport) -> None:
     used: set[JSON] = {name for spec, _ in _specs(program) for name in _auths(spec)}
     for owner in program.playbook.pipelines:
         for task in owner.tasks:
-            used.add(task.input.get("name") if task.kind == "secrets" else task.auth)
+            used.update(name for name, _ in used_credentials(task))
             if task.kind == "playbook" and "document" in task.fields:
                 return  # The document may use all entries of its caller (D103).
     reads = [read.path for use in program.templates for read in use.template.reads if read.path[0] == "keychain"]

@@ -117,21 +117,26 @@ def _credentials(playbook: Playbook, report: ProblemReport) -> None:
     known = [entry.name for entry in playbook.keychain]
     for owner in playbook.pipelines:
         for task in owner.tasks:
-            for name, at in _used_credentials(task, report):
+            for name, place in used_credentials(task):
                 if name not in known:
+                    beside: Path = (*task.at, *place)
+                    at = beside if report.document.find(beside) else (*task.at, "input", *place)
                     near = report.similar(name, known)
                     hint = f'; did you mean "{near}"?' if near else ""
                     fix = near or f"keychain: [{{name: {name}, kind: stored}}]"
                     report.add("unknown-credential", at, f'keychain has no entry "{name}"{hint}', fix=fix)
 
 
-def _used_credentials(task: Task, report: ProblemReport) -> Iterator[tuple[str, Path]]:
+def used_credentials(task: Task) -> Iterator[tuple[str, Path]]:
+    """The keychain entries that a task names, and where: below the task, or below its `input`."""
     if task.auth is not None:
-        beside: Path = (*task.at, "auth")
-        yield task.auth, beside if report.document.find(beside) else (*task.at, "input", "auth")
-    name: JSON = task.input.get("name") if task.kind == "secrets" else None
-    if isinstance(name, str):
-        yield name, (*task.at, "input", "name")
+        yield task.auth, ("auth",)
+    if task.kind == "secrets" and isinstance(name := task.input.get("name"), str):
+        yield name, ("input", "name")
+    for side in ("source", "target") if task.kind == "transfer" else ():
+        match task.input.get(side):
+            case {"auth": str(name)}:
+                yield name, (side, "auth")
 
 
 def _iter_writes(playbook: Playbook, report: ProblemReport) -> None:

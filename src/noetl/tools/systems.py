@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from noetl.tools.object.payload import ObjectPayload
     from noetl.tools.object.stores import ObjectStores
     from noetl.tools.postgres.pool import ConnectionPools
+    from noetl.tools.postgres.rows import PostgresRows
     from noetl.tools.sql.rows import RowSource
     from noetl.tools.sql.threads import StoppableThreads
 
@@ -25,6 +26,10 @@ class NotInstalled(ToolError):
     """The library for a system is an optional dependency, and it is missing."""
 
     kind = "tool"
+
+    @classmethod
+    def of(cls, error: ImportError) -> NotInstalled:
+        return cls(f"a library of this system is not installed on this worker: {error.name}")
 
 
 class Systems:
@@ -43,21 +48,21 @@ class Systems:
         try:
             match where.get("system"):
                 case "postgres":
-                    return self._postgres(auth, call)
+                    return self.postgres(auth, call)
                 case "sqlite":
                     from noetl.tools.sqlite.rows import SqliteRows
                     from noetl.tools.sqlite.session import DatabaseFile
                     from noetl.tools.sqlite.tool import database_path
 
                     path = database_path(_path(where), call.folder)
-                    return SqliteRows(DatabaseFile(path, _path(where)), self._pool())
+                    return SqliteRows(DatabaseFile(path, _path(where)), self.threads())
                 case "duckdb":
                     from noetl.tools.duckdb.rows import DuckdbRows
                     from noetl.tools.duckdb.tool import database_path as duckdb_path
 
-                    return DuckdbRows(duckdb_path(_path(where), call.folder), self._pool())
+                    return DuckdbRows(duckdb_path(_path(where), call.folder), self.threads())
         except ImportError as error:
-            raise NotInstalled(f"a library of this system is not installed on this worker: {error.name}") from None
+            raise NotInstalled.of(error) from None
         known = ", ".join((*DATABASES, *OBJECT_STORES))
         raise InvalidInput(f'"{str(where.get("system"))[:40]}" is not a system that can be read; known: {known}')
 
@@ -65,18 +70,25 @@ class Systems:
         """The object that a locator names. Raises ToolError."""
         try:
             from noetl.tools.object.payload import ObjectPayload
-            from noetl.tools.object.stores import Access, ObjectStores, parse_url
+            from noetl.tools.object.stores import Access, parse_url
         except ImportError as error:
-            raise NotInstalled(f"a library of this system is not installed on this worker: {error.name}") from None
+            raise NotInstalled.of(error) from None
         address, endpoint = where.get("url"), where.get("endpoint")
         if not isinstance(address, str) or not isinstance(endpoint, str | None):
             raise InvalidInput("the Ref names no object")
+        url = parse_url("the address in the Ref", address, None)
+        return ObjectPayload(await self.stores().store(url, Access(auth, endpoint)), url)
+
+    def stores(self) -> ObjectStores:
+        """Raises ImportError."""
+        from noetl.tools.object.stores import ObjectStores
+
         if self._stores is None:
             self._stores = ObjectStores(allow_private=self._allow_private, allow=self._allow)
-        url = parse_url("the address in the Ref", address, None)
-        return ObjectPayload(await self._stores.store(url, Access(auth, endpoint)), url)
+        return self._stores
 
-    def _postgres(self, auth: Auth | None, call: Call) -> RowSource:
+    def postgres(self, auth: Auth | None, call: Call) -> PostgresRows:
+        """Raises ImportError and InvalidInput."""
         from ipaddress import ip_network
 
         import asyncpg  # noqa: F401  # an optional dependency
@@ -91,7 +103,7 @@ class Systems:
             self._pools = ConnectionPools(allow_private=self._allow_private, allow=networks)
         return PostgresRows(self._pools, auth, call)
 
-    def _pool(self) -> StoppableThreads:
+    def threads(self) -> StoppableThreads:
         if self._threads is None:
             from noetl.tools.sql.threads import StoppableThreads
 

@@ -335,6 +335,9 @@ def paths_read(uses: Iterable[TemplateUse], scopes: frozenset[str] | None = None
 
 
 def _essence(fields: dict[str, JSON]) -> str | None:
+    match fields:
+        case {"source": dict(source), "target": dict(target)}:
+            return f"{_side(source)} → {_side(target)}"
     key = next((key for key in _ESSENTIAL if fields.get(key)), None)
     if key is None:
         return None
@@ -345,6 +348,12 @@ def _essence(fields: dict[str, JSON]) -> str | None:
     if key == "url":
         said = f"{one_line(str(fields.get('method', 'GET')))} {said}"
     return shorten(said, ESSENCE_MAX)
+
+
+def _side(side: dict[str, JSON]) -> str:
+    """One side of a `transfer`."""
+    words = [side.get("kind")] + [side.get(key) for key in ("path", "table", "query", "url")]
+    return shorten(" ".join(one_line(str(word)) for word in words if word), ESSENCE_MAX // 2)
 
 
 def _pairs(values: dict[str, JSON]) -> tuple[tuple[str, str], ...]:

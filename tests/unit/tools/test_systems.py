@@ -116,7 +116,7 @@ def test_a_ref_that_is_data_is_refused_d99(kind: str, tmp_path: Path) -> None:
         ({"columns": ["nope"]}, {}, "nope"),
         ({"table": 'x" ; DROP TABLE t; --'}, {}, "DROP"),
         ({"path": "/no/such/folder/x.db"}, {}, "cannot"),
-        ({"system": "oracle"}, {}, "not a database that can be read; known: postgres, sqlite, duckdb"),
+        ({"system": "oracle"}, {}, "not a system that can be read; known: postgres, sqlite, duckdb, s3, gs, az, file"),
         ({"path": 3}, {}, "the Ref names no file"),
         ({}, {"slice": "-3:"}, "needs numbers of at least 0"),
         ({}, {"columns": ["w"]}, '"w"'),

@@ -61,9 +61,14 @@ class DuckdbRows:
         connection.execute(*executable(statement))
 
     def failure(self, error: Exception) -> Output:
-        if isinstance(error, duckdb.Error):
-            return Output(status="error", error=failure_of(error))
-        if isinstance(error, TypeError | ValueError | OverflowError | RuntimeError):
-            # DuckDB's Python binding raises any of these for a parameter that it cannot convert.
-            return InvalidInput(f"{type(error).__name__}: {error}").output()
-        raise error
+        return duckdb_failure(error)
+
+
+def duckdb_failure(error: Exception) -> Output:
+    """An error of DuckDB; others are raised again."""
+    if isinstance(error, duckdb.Error):
+        return Output(status="error", error=failure_of(error))
+    if isinstance(error, TypeError | ValueError | OverflowError | RuntimeError):
+        # DuckDB's Python binding raises any of these for a parameter that it cannot convert.
+        return InvalidInput(f"{type(error).__name__}: {error}").output()
+    raise error

@@ -45,7 +45,7 @@ async def open_object(store: ObjectStore, url: ObjectUrl, if_match: str | None =
     return OpenedObject(found.meta["size"], found.meta["e_tag"], content_type, chunks())
 
 
-class Written(NamedTuple):
+class WrittenObject(NamedTuple):
     size: int
     sha256: str
     etag: str | None
@@ -53,7 +53,7 @@ class Written(NamedTuple):
 
 async def write_object(
     store: ObjectStore, url: ObjectUrl, body: bytes | AsyncIterator[bytes], content_type: str, *, overwrite: bool = True
-) -> Written:
+) -> WrittenObject:
     """Store the content; an object is complete or does not exist. Raises the errors of obstore."""
     digest, size = hashlib.sha256(), 0
 
@@ -77,7 +77,7 @@ async def write_object(
         chunk_size=PART_BYTES,
         max_concurrency=UPLOADS_MAX,
     )
-    return Written(size, digest.hexdigest(), done["e_tag"])
+    return WrittenObject(size, digest.hexdigest(), done["e_tag"])
 
 
 class ObjectPayload:

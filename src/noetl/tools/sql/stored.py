@@ -101,11 +101,11 @@ def rows_statement(rows: Rows, part: RowRange = ALL, columns: list[str] | None =
             raise InvalidInput(f'the Ref has no column "{unknown}"; it has: {", ".join(rows.columns)}')
     if wanted == []:
         raise InvalidInput("the list of columns is empty")
-    names = "*" if wanted is None else ", ".join(_column(column) for column in wanted)
-    draft = _Draft(f"SELECT {names} FROM {_table(rows.table)}")
+    names = "*" if wanted is None else ", ".join(quoted_column(column) for column in wanted)
+    draft = _Draft(f"SELECT {names} FROM {quoted_table(rows.table)}")
     _add_conditions(draft, rows.where or {})
     if rows.order:
-        draft.add(" ORDER BY " + ", ".join(_column(column) for column in rows.order))
+        draft.add(" ORDER BY " + ", ".join(quoted_column(column) for column in rows.order))
     if part.limit is not None:
         draft.add(f" LIMIT {part.limit:d}")
     if part.first:
@@ -116,7 +116,7 @@ def rows_statement(rows: Rows, part: RowRange = ALL, columns: list[str] | None =
 
 
 def count_statement(rows: Rows) -> Statement:
-    draft = _Draft(f"SELECT count(*) AS count FROM {_table(rows.table)}")
+    draft = _Draft(f"SELECT count(*) AS count FROM {quoted_table(rows.table)}")
     _add_conditions(draft, rows.where or {})
     return draft.statement()
 
@@ -142,7 +142,7 @@ class _Draft:
 def _add_conditions(draft: _Draft, where: Mapping[str, JSON]) -> None:
     for index, (column, value) in enumerate(where.items()):
         draft.add(" AND " if index else " WHERE ")
-        name = _column(column)
+        name = quoted_column(column)
         if isinstance(value, dict):
             _add_comparisons(draft, name, column, value)
         elif isinstance(value, list):
@@ -189,11 +189,11 @@ def _compare(draft: _Draft, name: str, sign: str, value: JSON) -> None:
     draft.bind(value)
 
 
-def _table(name: JSON) -> str:
+def quoted_table(name: JSON) -> str:
     return _quoted(name, "table")
 
 
-def _column(name: JSON) -> str:
+def quoted_column(name: JSON) -> str:
     return _quoted([name], "column")
 
 

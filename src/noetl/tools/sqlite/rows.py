@@ -13,7 +13,7 @@ from noetl.output import JSON, Output
 from noetl.tools.sql.rows import OpenRows
 from noetl.tools.sql.statements import Statement, unique_names
 from noetl.tools.sql.threads import StoppableThreads
-from noetl.tools.sqlite.session import Authorizer, DatabaseFile, bind, open_failure, prepare, row_of
+from noetl.tools.sqlite.session import Authorizer, DatabaseFile, bind, open_failure, prepare, require_file, row_of
 
 BATCH_ROWS = 1_000
 
@@ -45,6 +45,7 @@ class SqliteRows:
             connection.close(True)
 
     def _connect(self) -> apsw.Connection:
+        require_file(self._file)
         connection = apsw.Connection(self._file.path, flags=apsw.SQLITE_OPEN_READONLY)
         prepare(connection, Authorizer())
         # An unknown column in double quotes is an error, and not a text.

@@ -231,6 +231,18 @@ def prepare(connection: apsw.Connection, authorizer: Authorizer) -> None:
     connection.authorizer = authorizer
 
 
+class MissingFile(ToolError):
+    """The database file does not exist, and this call does not create it."""
+
+    kind = "sqlite"
+
+
+def require_file(file: DatabaseFile) -> None:
+    """Raises MissingFile."""
+    if not os.path.exists(file.path):
+        raise MissingFile(f'"{file.written}" cannot be opened: there is no such file')
+
+
 def row_of(names: Sequence[str], record: Sequence[Any]) -> dict[str, JSON]:
     return {
         name: value if type(value) in PLAIN_TYPES else to_json(value) for name, value in zip(names, record, strict=True)

@@ -1,0 +1,1 @@
+"""The `transfer` tool: rows from one database, file or object to another."""
