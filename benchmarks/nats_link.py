@@ -25,7 +25,8 @@ from noetl.engine.commands import Report, Start
 from noetl.engine.facts import TaskDone
 from noetl.errors import NotFound
 from noetl.link.client import LinkClient
-from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.keys import LinkKey
+from noetl.link.secret_channel import SecretServer
 from noetl.link.server import LinkServer
 from noetl.output import Output
 from noetl.playbook.model import Credential

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Generic, TypeVar
@@ -16,8 +16,9 @@ from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.errors import NotFound
 from noetl.link.client import LinkClient, LinkPlaybooks
+from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey, LinkKeys
 from noetl.link.messages import PARTITIONS
-from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.secret_channel import SecretServer
 from noetl.link.server import LinkServer
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
@@ -88,18 +89,26 @@ class LinkedServer(Generic[T]):
     def __init__(
         self, transport: T, store: MemoryStore, playbooks: Playbooks, *, name: str = "s1",
         queue: WorkQueue | None = None, key: LinkKey | None = KEY, provider: SecretProvider | None = None,
-        control: type[Control] = Control,
+        control: type[Control] = Control, pools: Mapping[str, Sequence[LinkKey]] | None = None,
     ) -> None:  # fmt: skip
+        """`pools`: the keys of isolated pools."""
         self.name, self.clock = name, SystemClock()
         self.transport = transport
         self.programs = Programs(playbooks)
-        self.link = LinkClient(transport, self.programs)
+        self.guard = LinkGuard(LinkKeys(key, pools or {}), self.clock)
+        identity = LinkIdentity(SERVER, key, self.clock) if pools and key else None
+        self.link = LinkClient(transport, self.programs, identity=identity)
         self.owners = PartitionOwners(store, self.clock, name, ttl_s=60.0, count=PARTITIONS)
         ports = ControlPorts(store, queue or MemoryQueue(), MemoryResults(), self.link)
         self.on_commit: list[CommitHook] = []
         hooks = ControlHooks(on_commit=self.on_commit)
         self.control = control(ports, self.programs, self.owners, self.clock, ControlSettings(), hooks=hooks)
-        self.server = LinkServer(transport, self.control, playbooks, SecretServer(key, provider or OneSecret()))
+        self.refused: list[str] = []
+        secrets = SecretServer(key, provider or OneSecret())
+        self.server = LinkServer(
+            transport, self.control, playbooks, secrets, self.guard,
+            on_refused=lambda pool, error: self.refused.append(f"{pool}: {error}"),
+        )  # fmt: skip
 
     async def keep(self) -> None:
         """A round of ownership, after which requests reach the new owner."""
@@ -121,11 +130,12 @@ async def served(
     queue: Callable[[T], WorkQueue] | None = None,
     key: LinkKey | None = KEY,
     provider: SecretProvider | None = None,
+    pools: Mapping[str, Sequence[LinkKey]] | None = None,
 ) -> AsyncIterator[tuple[LinkedServer[T], T, Playbooks]]:
     """One server that owns all partitions, and the transport of a worker."""
     store, playbooks, transport = MemoryStore(SystemClock(), PARTITIONS), Playbooks(bodies), connect()
     server = LinkedServer(
-        transport, store, playbooks, queue=queue(transport) if queue else None, key=key, provider=provider
+        transport, store, playbooks, queue=queue(transport) if queue else None, key=key, provider=provider, pools=pools
     )
     worker = connect()
     try:
@@ -139,12 +149,16 @@ async def served(
 
 
 @asynccontextmanager
-async def link_parts(connect: Callable[[], T], bodies: Mapping[str, str]) -> AsyncIterator[LinkParts]:
-    """For LinkContract: a worker's link to one server."""
-    async with served(connect, bodies) as (server, transport, playbooks):
-        yield LinkParts(link_of(transport), server.control, server.control.store, playbooks.digests)
+async def link_parts(
+    connect: Callable[[], T], bodies: Mapping[str, str], pools: Mapping[str, Sequence[LinkKey]] | None = None
+) -> AsyncIterator[LinkParts]:
+    """For LinkContract: a worker's link to one server. `pools`: it seals its messages with the key of servers."""
+    async with served(connect, bodies, pools=pools) as (server, transport, playbooks):
+        identity = LinkIdentity(SERVER, KEY, SystemClock()) if pools else None
+        yield LinkParts(link_of(transport, identity), server.control, server.control.store, playbooks.digests)
 
 
-def link_of(transport: Transport) -> LinkClient:
+def link_of(transport: Transport, identity: LinkIdentity | None = None) -> LinkClient:
     """The link of a worker, which receives playbooks over the link."""
-    return LinkClient(transport, CompiledPlaybooks(LinkPlaybooks(transport), kinds()))
+    programs = CompiledPlaybooks(LinkPlaybooks(transport, identity), kinds())
+    return LinkClient(transport, programs, identity=identity)

@@ -17,6 +17,7 @@ from noetl.adapters.memory import (
 )
 from noetl.clock import SystemClock
 from noetl.link.feed import LinkFeed
+from noetl.link.keys import LinkKey
 from noetl.link.workers import LinkWorkerRegistry
 from noetl.output import JSON
 from noetl.ports import EventStore, Feed, Transport, WorkerInfo
@@ -84,6 +85,14 @@ class TestSmallMessagesLink(LinkContract):
 
     def open(self, playbooks: Mapping[str, str]) -> AbstractAsyncContextManager[LinkParts]:
         return link_parts(partial(MemoryTransport, MemoryBus(payload_limit=8_192)), playbooks)
+
+
+class TestSealedLink(LinkContract):
+    """Every message is encrypted, and bodies travel in parts."""
+
+    def open(self, playbooks: Mapping[str, str]) -> AbstractAsyncContextManager[LinkParts]:
+        pools = {"default": [LinkKey(b"p" * 32)]}
+        return link_parts(partial(MemoryTransport, MemoryBus(payload_limit=8_192)), playbooks, pools)
 
 
 class TestMemoryFeed(FeedContract):

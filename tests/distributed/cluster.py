@@ -17,11 +17,12 @@ from contextlib import asynccontextmanager, contextmanager
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import asyncpg
 import msgspec
 
+from noetl.adapters.nats.permissions import SERVER_USER, NatsUser, PoolUser, nats_users, user_of
 from noetl.client import Client
 from noetl.clock import SystemClock
 from noetl.engine import facts
@@ -40,6 +41,7 @@ from tests.services import PostgresServer
 
 NOETL = str(Path(sys.executable).with_name("noetl"))
 NATS = str(Path(sys.executable).with_name("nats-server"))
+LINK_KEY = base64.b64encode(b"k" * 32).decode()
 PATIENCE_S = 180.0
 PARTITIONS = 64
 LOOK_S = 0.05
@@ -58,6 +60,8 @@ class ClusterSize(NamedTuple):
     lease_s: float = 10.0  # longer than a busy machine may stop a process
     pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
     variables: Mapping[str, str] = {}  # environment variables of the servers, which read credentials from them
+    # pools: each has its user of NATS and its key; keys: one user for all; none: no keys of pools, as in 0.1.0.
+    isolation: Literal["pools", "keys", "none"] = "pools"
 
 
 DEFAULT_SIZE = ClusterSize()
@@ -88,7 +92,8 @@ class Cluster:
         self.dsn = postgres.dsn(self.database)
         self.token = ""
         self.nats_port = free_port()
-        self.nats_url = f"nats://127.0.0.1:{self.nats_port}"
+        self.pools = tuple(dict.fromkeys(("default", "gpu", *size.pools)))
+        self.pool_keys = {pool: base64.b64encode(pool.encode().ljust(32, b"p")).decode() for pool in self.pools}
         self.ports = [free_port() for _ in range(size.servers)]
         self.nats = Process(self._nats_program())
         self.servers = [Process(self._server_program(number, 1)) for number in range(size.servers)]
@@ -139,27 +144,50 @@ class Cluster:
 
     # Programs
 
+    def nats_url(self, pool: str = "") -> str:
+        """The address of NATS with the user of a pool; "": of servers."""
+        user = user_of(pool) if pool and self.size.isolation == "pools" else SERVER_USER
+        return f"nats://{user}:pw-{user}@127.0.0.1:{self.nats_port}"
+
     @property
     def environment(self) -> dict[str, str]:
+        """What servers, workers and commands have in common."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
-        key = base64.b64encode(b"k" * 32).decode()
         return {
-            **kept, "PYTHONUNBUFFERED": "1", "XDG_CONFIG_HOME": str(self.folder / "config"), "NOETL_LINK_KEY": key,
-            "NOETL_NATS": self.nats_url, "NOETL_LEASE": f"{self.size.lease_s:g}",
-            "NOETL_ALLOW_NETWORKS": "127.0.0.0/8",
+            **kept, "PYTHONUNBUFFERED": "1", "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "NOETL_LEASE": f"{self.size.lease_s:g}", "NOETL_ALLOW_NETWORKS": "127.0.0.0/8",
         }  # fmt: skip
+
+    @property
+    def server_environment(self) -> dict[str, str]:
+        keys = " ".join(f"{pool}={key}" for pool, key in self.pool_keys.items())
+        isolated = {} if self.size.isolation == "none" else {"NOETL_POOL_KEYS": keys}
+        return {
+            **self.environment, **isolated, **self.size.variables, "NOETL_NATS": self.nats_url(),
+            "NOETL_LINK_KEY": LINK_KEY, "NOETL_DB": self.dsn, "NOETL_KEY": base64.b64encode(b"s" * 32).decode(),
+        }  # fmt: skip
+
+    def worker_environment(self, pool: str) -> dict[str, str]:
+        """Everything that code on a worker of the pool can read."""
+        isolated = self.size.isolation != "none"
+        own = {"NOETL_POOL_KEY": self.pool_keys[pool]} if isolated else {"NOETL_LINK_KEY": LINK_KEY}
+        return {**self.environment, **own, "NOETL_NATS": self.nats_url(pool)}
 
     def _nats_program(self) -> Program:
         config = self.folder / "nats.conf"
         store = f'store_dir: "{self.folder / "nats"}", sync_interval: always, max_file_store: 2G'
-        config.write_text(f'listen: "127.0.0.1:{self.nats_port}"\njetstream {{ {store} }}\n')
+        pools = self.pools if self.size.isolation == "pools" else ()
+        names = [(pool, user_of(pool)) for pool in pools]
+        users = nats_users(
+            NatsUser(SERVER_USER, f'"pw-{SERVER_USER}"'),
+            [PoolUser(pool, NatsUser(name, f'"pw-{name}"')) for pool, name in names],
+        )
+        config.write_text(f'listen: "127.0.0.1:{self.nats_port}"\njetstream {{ {store} }}\n{users}')
         return Program("nats", [NATS, "-c", str(config)], os.environ, self.folder, "Server is ready")
 
     def _server_program(self, number: int, start: int) -> Program:
         command = [NOETL, "server", "--port", str(self.ports[number]), "--name", f"s{number}.{start}"]
-        key = base64.b64encode(b"s" * 32).decode()
-        environment = {**self.environment, **self.size.variables, "NOETL_DB": self.dsn, "NOETL_KEY": key}
-        return Program(f"server-{number}", command, environment, self.folder, "noetl: ready")
+        return Program(f"server-{number}", command, self.server_environment, self.folder, "noetl: ready")
 
     def _worker_program(self, number: int, slots: int | None = None, pool: str = "") -> Program:
         pools = self.size.pools
@@ -174,7 +202,7 @@ class Cluster:
             "--name",
             f"w{number}",
         ]
-        return Program(f"worker-{number}", command, self.environment, self.folder, "noetl: ready")
+        return Program(f"worker-{number}", command, self.worker_environment(pool), self.folder, "noetl: ready")
 
     # Use
 

@@ -16,6 +16,7 @@ import typer.main
 import yaml
 
 from noetl.cli.app import app
+from noetl.runtime.adapters import nats_configuration
 from noetl.runtime.settings import variables
 from tests.e2e.processes import NOETL, ROOT
 
@@ -57,8 +58,25 @@ def test_every_variable_of_ours_is_one_that_noetl_reads(name: str) -> None:
     assert set(SERVICES[name]["environment"]) <= {variable.name for variable in variables().values()}
 
 
-def test_a_worker_gets_neither_the_database_nor_the_key_of_what_is_stored() -> None:
-    assert set(SERVICES["worker"]["environment"]) == {"NOETL_NATS", "NOETL_LINK_KEY"}
+def test_a_worker_gets_neither_the_database_nor_the_keys_of_what_is_stored_and_of_servers() -> None:
+    assert set(SERVICES["worker"]["environment"]) == {"NOETL_NATS", "NOETL_POOL_KEY"}
+    assert "pool-default:" in SERVICES["worker"]["environment"]["NOETL_NATS"]
+
+
+def test_the_users_of_nats_are_those_that_the_command_prints() -> None:
+    assert (DEPLOY / "nats-users.conf").read_text() == nats_configuration(["default"])
+
+
+def test_the_script_adds_the_keys_of_further_pools_and_changes_none(tmp_path: Path) -> None:
+    script = tmp_path / "make-env"
+    script.write_bytes((DEPLOY / "make-env").read_bytes())
+    (tmp_path / ".env").write_text("NOETL_LINK_KEY=old\nNATS_PASSWORD=old\n")
+    subprocess.run(["sh", script], check=True, capture_output=True)
+    first = (tmp_path / ".env").read_text()
+    assert first.startswith("NOETL_LINK_KEY=old\nNATS_PASSWORD=old\nPOSTGRES_PASSWORD=p")
+    subprocess.run(["sh", script, "gpu-2"], check=True, capture_output=True)
+    added = (tmp_path / ".env").read_text().removeprefix(first).splitlines()
+    assert [line.partition("=")[0] for line in added] == ["NATS_PASSWORD_GPU_2", "POOL_KEY_GPU_2"]
 
 
 def test_every_service_waits_for_what_it_needs_and_says_how_it_is() -> None:
@@ -99,7 +117,7 @@ def test_nats_takes_its_settings_which_keep_what_is_acknowledged() -> None:
     server = Path(sys.executable).with_name("nats-server")
     done = subprocess.run(
         [server, "-t", "-c", DEPLOY / "nats.conf"], capture_output=True, text=True, check=False,
-        env={"NATS_PASSWORD": "n1234567890"}, timeout=60,
+        env={"NATS_PASSWORD": "n1234567890", "NATS_PASSWORD_DEFAULT": "n0987654321"}, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     settings = (DEPLOY / "nats.conf").read_text()

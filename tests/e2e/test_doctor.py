@@ -17,7 +17,7 @@ from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.secrets import PostgresTokens
 from noetl.adapters.sqlite.schema import VERSION
 from noetl.clock import SystemClock
-from noetl.runtime.doctor import Diagnosis, DoctorOptions, check_stored_secrets, run_checks
+from noetl.runtime.doctor import Diagnosis, DoctorOptions, check_pool_keys, check_stored_secrets, run_checks
 from noetl.runtime.doctor.nats import JetStreamStore, check_store
 from noetl.runtime.doctor.postgres import check_durability, check_schema, check_version
 from noetl.runtime.doctor.server import pools_of
@@ -264,3 +264,17 @@ def test_a_server_is_asked_for_itself_its_callers_and_its_workers(tmp_path: Path
         "server-token": "info",  # open, on this machine
         "server-workers": "ok",
     }
+
+
+def test_the_keys_of_pools_are_checked_and_not_shown() -> None:
+    key = "a" * 43 + "="
+    for variables, level, words in (
+        ({"NOETL_POOL_KEYS": f"default={key} gpu={key}"}, "ok", "default, gpu"),
+        ({"NOETL_POOL_KEY": key}, "ok", "NOETL_POOL_KEY is set"),
+        ({"NOETL_POOL_KEY": "hush-hush"}, "error", "32 bytes in base64"),
+        ({"NOETL_POOL_KEYS": "default hush-hush"}, "error", "32 bytes in base64"),
+    ):
+        found = check_pool_keys(variables)
+        assert (found.check, found.grade) == ("pool-keys", level)
+        assert words in found.words
+        assert "hush" not in f"{found}"

@@ -106,8 +106,10 @@ async def _deployment(
     nats = nats_url(options.nats)
     if nats is None:
         raise UsageError(f"a server on PostgreSQL needs NATS: --nats nats://host:port, or {NATS}")
-    link_key, lease_s, keep_days = _cluster_settings()
-    server = ServerOptions(url, nats, options.name, link_key, lease_s, keep_days)
+    settings, lease_s, keep_days = _cluster_settings()
+    server = ServerOptions(
+        url, nats, options.name, settings.link_key or None, lease_s, keep_days, settings.pool_keys or None
+    )
     async with open_server(server, on_error=[_reporting(crashed)]) as runtime:
         yield runtime.services, runtime.instruments, crashed
 
@@ -128,8 +130,11 @@ async def _work(options: WorkerCommand) -> int:
     if not NAME.match(options.pool):
         raise UsageError(f'--pool "{options.pool}": a name of letters, digits, _ and -, such as gpu')
     labels = dict(_label(each) for each in options.labels)
-    link_key, lease_s, _ = _cluster_settings()
-    worker = WorkerOptions(nats, options.pool, options.slots, options.name, labels, link_key, lease_s)
+    settings, lease_s, _ = _cluster_settings()
+    worker = WorkerOptions(
+        nats, options.pool, options.slots, options.name, labels, settings.link_key or None, lease_s,
+        settings.pool_key or None, settings.pool_keys or None,
+    )  # fmt: skip
     crashed: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
     async with open_worker(worker, on_error=[_reporting(crashed)]) as runtime:
         _print(f"ready: {runtime.name} serves the pool {options.pool} with {options.slots} slots")
@@ -143,11 +148,11 @@ def _label(text: str) -> tuple[str, str]:
     return key, value
 
 
-def _cluster_settings() -> tuple[str | None, float, float | None]:
-    """The link key, the lease in seconds, and the number of days to keep executions. Raises UsageError."""
+def _cluster_settings() -> tuple[Settings, float, float | None]:
+    """The settings, the lease in seconds, and the number of days to keep executions. Raises UsageError."""
     settings = Settings.from_environment()
     try:
-        return settings.link_key or None, settings.lease_s, settings.keep_days
+        return settings, settings.lease_s, settings.keep_days
     except Rejected as error:
         raise UsageError(str(error)) from error
 

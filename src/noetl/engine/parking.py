@@ -45,14 +45,18 @@ def waits_for(
     if kind == "workbook":
         return ForBlock(block=fields["block"], input=input)
     if kind == "playbook":
-        # Derived from the call, not from the entry into the task: each attempt has its own child (D58).
-        seed = hashlib.sha256(f"child {call}".encode()).digest()[:16]
-        child = ForChild(execution_id=str(UUID(bytes=seed, version=5)), path="", workload=input)
+        child = ForChild(execution_id=child_id(call), path="", workload=input)
         if document is not None:
             return replace(child, digest=hashlib.sha256(document.encode()).hexdigest())
         return replace(child, path=_text(fields, "path"), version=fields.get("version"))
     assert kind == "wait", kind
     return _pause(input, at)
+
+
+def child_id(call: str) -> str:
+    """Derived from the call, not from the entry into the task: each attempt has its own child (D58)."""
+    seed = hashlib.sha256(f"child {call}".encode()).digest()[:16]
+    return str(UUID(bytes=seed, version=5))
 
 
 def with_iteration(until: Until, around: dict[str, JSON]) -> Until:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from hashlib import sha256
 from typing import Final, TypeVar
 
@@ -16,12 +17,14 @@ from msgspec import Raw
 from noetl.engine.commands import Command, Report, Start
 from noetl.errors import Damaged, NoetlError, Unavailable
 from noetl.ids import partition_of
+from noetl.link.keys import LinkIdentity, SealedCall, is_sealed
 from noetl.link.messages import (
     DECODERS,
     PARTITIONS,
     BeatRequest,
     BeginRequest,
     GrantMessage,
+    HeldFrame,
     IterationsRequest,
     LinkRequest,
     LinkStartRequest,
@@ -34,6 +37,7 @@ from noetl.link.messages import (
     decode_reply,
     encode_command,
     encode_request,
+    in_thread_if_large,
     pack,
     unpack,
 )
@@ -42,32 +46,54 @@ from noetl.ports import REPLY_TIMEOUT_S, Epoch, Grant, NoResponder, PlaybookText
 
 T = TypeVar("T")
 
-OWNER_SUBJECT: Final = "noetl.ask"  # plus the number of a partition: its owner answers
+# Plus the number of a partition, where its owner answers; workers of isolated pools add the name of their pool.
+OWNER_SUBJECT: Final = "noetl.ask"
 ANY_SUBJECT: Final = "noetl.any"  # plus a word: any server answers
 ITERATIONS_TIMEOUT_S: Final = 60.0  # the owner may have to read a whole log for the results of a loop
+
+# The frame whose grant has just arrived: it entitles the worker to the text of its playbook.
+_GRANTED: ContextVar[HeldFrame | None] = ContextVar("granted", default=None)
 
 
 class LinkRequests:
     """Sends requests and decodes replies, including bodies of several messages."""
 
-    def __init__(self, transport: Transport, timeout_s: float = REPLY_TIMEOUT_S) -> None:
-        """`timeout_s`: an owner that has not replied by then counts as gone; there may be a new one."""
+    def __init__(
+        self, transport: Transport, timeout_s: float = REPLY_TIMEOUT_S, identity: LinkIdentity | None = None
+    ) -> None:
+        """`timeout_s`: an owner that has not replied by then counts as gone; there may be a new one.
+
+        `identity`: None if pools are not isolated; then messages are not sealed.
+        """
         self._transport = transport
+        self.identity = identity
         self._timeout_s = timeout_s
 
     async def owner(self, execution_id: str, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
         return await self.partition(partition_of(execution_id, PARTITIONS), request, decode)
 
     async def partition(self, number: int, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
+        subject = f"{OWNER_SUBJECT}.{number}"
+        if self.identity is not None:
+            subject = self.identity.subject(subject)
         try:
-            return await self._send(f"{OWNER_SUBJECT}.{number}", request, decode, self._timeout_s)
+            return await self._send(subject, request, decode, self._timeout_s)
         except NoResponder as error:
             raise Unavailable(f"no server owns partition {number} at the moment") from error
 
     async def any(
-        self, word: str, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float = REPLY_TIMEOUT_S
+        self,
+        word: str,
+        request: IterationsRequest | ParentRequest | PlaybookRequest,
+        decode: Callable[[Raw], T],
+        timeout_s: float = REPLY_TIMEOUT_S,
     ) -> T:
+        """Any server answers; for a worker of an isolated pool, the owner of the frame that it holds."""
         try:
+            if request.held is not None and self.identity is not None:
+                number = partition_of(request.held.execution_id, PARTITIONS)
+                subject = self.identity.subject(f"{OWNER_SUBJECT}.{number}")
+                return await self._send(subject, request, decode, timeout_s)
             return await self._send(f"{ANY_SUBJECT}.{word}", request, decode, timeout_s)
         except NoResponder as error:
             raise Unavailable("no server is running at the moment") from error
@@ -76,16 +102,43 @@ class LinkRequests:
         transport = self._transport
         if not transport.payload_limit:
             await transport.open()
-        messages = await pack(encode_request(request), transport.payload_limit)
+        call = None if self.identity is None else SealedCall(self.identity, subject)
+        messages = await pack(encode_request(request), transport.payload_limit, None if call is None else call.seal)
         reply = await transport.request(subject, messages, PartialBody().add, timeout_s=timeout_s)
-        return decode_reply(await unpack(reply), decode)
+        if call is None:
+            return decode_reply(await unpack(reply), decode)
+        if not is_sealed(reply):
+            raise await _unsealed(reply)
+        return decode_reply(await unpack(await in_thread_if_large(call.open, reply)), decode)
+
+    def held(self) -> HeldFrame | None:
+        """The frame of the current task, for servers that check it."""
+        identity = self.identity
+        frame = identity.held_frame() if identity is not None and identity.pool else None
+        return None if frame is None or identity is None else HeldFrame(*frame, identity.worker)
+
+
+async def _unsealed(reply: bytes) -> Unavailable:
+    """Anyone may have sent it. The server itself sends plain errors if it cannot open a request."""
+    try:
+        decode_reply(await unpack(reply), DECODERS.nothing)
+    except NoetlError as error:
+        return Unavailable(str(error))
+    return Unavailable("the reply is not sealed")
 
 
 class LinkClient:
     """A `Link` over a transport. It compiles playbooks by digest instead of receiving compiled programs."""
 
-    def __init__(self, transport: Transport, programs: Programs, *, timeout_s: float = REPLY_TIMEOUT_S) -> None:
-        self._requests = LinkRequests(transport, timeout_s)
+    def __init__(
+        self,
+        transport: Transport,
+        programs: Programs,
+        *,
+        timeout_s: float = REPLY_TIMEOUT_S,
+        identity: LinkIdentity | None = None,
+    ) -> None:
+        self._requests = LinkRequests(transport, timeout_s, identity)
         self._programs = programs
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
@@ -107,6 +160,10 @@ class LinkClient:
     async def _grant(self, message: GrantMessage) -> Grant:
         """Raises Unavailable if this worker cannot fetch or run the playbook: another worker may."""
         playbook = f"the playbook {message.digest[:12]}"
+        identity = self._requests.identity
+        if identity is not None and identity.pool:
+            place = message.place.execution_id, message.frame.id, message.epoch
+            _GRANTED.set(HeldFrame(*place, identity.worker))
         try:
             return decode_grant(message, await self._programs.by_digest(message.digest))
         except Unavailable:
@@ -147,26 +204,28 @@ class LinkClient:
         await self._requests.owner(execution_id, request, DECODERS.nothing)
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self._requests.owner(execution_id, encode_command(execution_id, command), DECODERS.nothing)
+        request = encode_command(execution_id, command, self._requests.held())
+        await self._requests.owner(execution_id, request, DECODERS.nothing)
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         bounds = None if only is None else (only.start, only.stop, only.step)
-        request = IterationsRequest(execution_id, run, bounds)
+        request = IterationsRequest(execution_id, run, bounds, self._requests.held())
         return await self._requests.any("iterations", request, DECODERS.outputs, ITERATIONS_TIMEOUT_S)
 
     async def parent(self, execution_id: str) -> str | None:
-        return await self._requests.any("parent", ParentRequest(execution_id), DECODERS.parent)
+        request = ParentRequest(execution_id, self._requests.held())
+        return await self._requests.any("parent", request, DECODERS.parent)
 
 
 class LinkPlaybooks:
     """The texts of playbooks for workers, which have no catalog: any server sends them."""
 
-    def __init__(self, transport: Transport) -> None:
-        self._requests = LinkRequests(transport)
+    def __init__(self, transport: Transport, identity: LinkIdentity | None = None) -> None:
+        self._requests = LinkRequests(transport, identity=identity)
 
     async def get(self, digest: str) -> PlaybookText:
         """Raises NotFound, Unavailable, or Damaged if the text does not have that digest."""
-        reply = await self._requests.any("text", PlaybookRequest(digest), DECODERS.playbook)
+        reply = await self._requests.any("text", PlaybookRequest(digest, _GRANTED.get()), DECODERS.playbook)
         if sha256(reply.text.encode()).hexdigest() != digest:
             raise Damaged(f"the server sent another text for the playbook {digest[:12]}")
         return PlaybookText(digest, reply.path, reply.text, reply.origin)

@@ -55,6 +55,15 @@ def name_in_subject(execution_id: str) -> str:
 # Requests
 
 
+class HeldFrame(Struct, frozen=True, array_like=True):
+    """The frame for which a worker of an isolated pool sends a request: the server checks its grant."""
+
+    execution_id: str
+    frame: str
+    epoch: Epoch
+    worker: str
+
+
 class BeginRequest(Struct, frozen=True):
     execution_id: str
     frame: str
@@ -78,24 +87,28 @@ class LinkStartRequest(Struct, frozen=True):
     start: Start
 
 
-class CommandRequest(Struct, frozen=True):
+class CommandRequest(Struct, frozen=True, omit_defaults=True):
     execution_id: str
     kind: str  # the class name of the command
     command: Raw
+    held: HeldFrame | None = None  # here and below, None: the sender is a server, or pools are not isolated
 
 
 class IterationsRequest(Struct, frozen=True, omit_defaults=True):
     execution_id: str
     run: str
     only: tuple[int, int, int] | None = None  # start, stop, step
+    held: HeldFrame | None = None
 
 
-class ParentRequest(Struct, frozen=True):
+class ParentRequest(Struct, frozen=True, omit_defaults=True):
     execution_id: str
+    held: HeldFrame | None = None
 
 
-class PlaybookRequest(Struct, frozen=True):
+class PlaybookRequest(Struct, frozen=True, omit_defaults=True):
     digest: str
+    held: HeldFrame | None = None
 
 
 class CredentialRequest(Struct, frozen=True):
@@ -187,8 +200,8 @@ def decode_request(body: bytes) -> LinkRequest:
     return decoded
 
 
-def encode_command(execution_id: str, command: Command) -> CommandRequest:
-    return CommandRequest(execution_id, type(command).__name__, Raw(_encode(command)))
+def encode_command(execution_id: str, command: Command, held: HeldFrame | None = None) -> CommandRequest:
+    return CommandRequest(execution_id, type(command).__name__, Raw(_encode(command)), held)
 
 
 def decode_command(request: CommandRequest) -> Command:
@@ -365,15 +378,20 @@ _PART: Final = b"p"
 _HEAD: Final = struct.Struct(">cHH")  # the mark, the number of the part, the number of parts
 
 
-async def pack(body: bytes, payload_limit: int) -> list[bytes]:
-    """The messages that carry a body, nearly always one. Raises Rejected if the body is too large."""
+async def pack(body: bytes, payload_limit: int, seal: Callable[[bytes], bytes] | None = None) -> list[bytes]:
+    """The messages that carry a body, nearly always one. Raises Rejected if the body is too large.
+
+    `seal`: encrypts the body, after it was compressed and before it is split.
+    """
     limit = max(payload_limit - MARGIN_BYTES, MARGIN_BYTES)
     if len(body) <= limit:
-        return [body]
+        return [body if seal is None else await in_thread_if_large(seal, body)]
     if len(body) > BODY_BYTES_MAX:
         message = f"a message of {len(body):,} bytes exceeds the limit of {BODY_BYTES_MAX:,}"
         raise Rejected("payload-too-large", f"{message}: keep large data in a result store")
-    compressed = _COMPRESSED + await _in_thread_if_large(partial(zlib.compress, level=1), body)
+    compressed = _COMPRESSED + await in_thread_if_large(partial(zlib.compress, level=1), body)
+    if seal is not None:
+        compressed = await in_thread_if_large(seal, compressed)
     if len(compressed) <= limit:
         return [compressed]
     size = limit - _HEAD.size
@@ -387,10 +405,11 @@ async def unpack(packed: bytes) -> bytes:
     """The original body. Raises Unavailable if `pack` has not made this."""
     if packed[:1] != _COMPRESSED:
         return packed
-    return await _in_thread_if_large(_decompress, packed)
+    return await in_thread_if_large(_decompress, packed)
 
 
-async def _in_thread_if_large(work: Callable[[bytes], bytes], body: bytes) -> bytes:
+async def in_thread_if_large(work: Callable[[bytes], T], body: bytes) -> T:
+    """Work on a large body in a thread, so that the event loop stays free."""
     return work(body) if len(body) < LARGE_BYTES else await asyncio.to_thread(work, body)
 
 

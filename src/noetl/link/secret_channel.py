@@ -6,12 +6,9 @@ recorded reply cannot be replayed.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import hmac
 import os
 from collections.abc import Callable, Mapping
-from functools import cached_property
 from typing import Final, Protocol
 
 import msgspec
@@ -21,13 +18,13 @@ from noetl.clock import Clock
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.link.client import LinkRequests
-from noetl.link.messages import DECODERS, CredentialRequest, EncryptedReply
+from noetl.link.keys import LinkIdentity, LinkKey
+from noetl.link.messages import DECODERS, CredentialRequest, EncryptedReply, HeldFrame
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, FetchedCredential, Link, SecretProvider, Transport
 from noetl.secret import Secret
 
-KEY_BYTES: Final = 32
 NONCE_BYTES: Final = 12  # of AES-GCM
 REQUEST_NONCE_BYTES: Final = 16
 TRIES: Final = 12  # while an execution has no owner, for example after its server has died
@@ -35,59 +32,27 @@ RETRY_S: Final = 0.5  # multiplied by the number of tries
 _ADVICE: Final = "set the same link key on servers and workers"
 
 
-class LinkKey:
-    """The secret that servers and workers share. No error and no `repr` contains it."""
+def proof_of(key: LinkKey, request: CredentialRequest) -> bytes:
+    return hmac.digest(key.request_key, _bound(request), "sha256")
 
-    def __init__(self, body: bytes) -> None:
-        if len(body) != KEY_BYTES:
-            raise Rejected("bad-setting", f"the link key must be {KEY_BYTES} bytes in base64")
-        self._body = body
 
-    @classmethod
-    def parsed(cls, text: str) -> LinkKey:
-        """From base64. Raises Rejected."""
-        try:
-            body = base64.b64decode(text.strip().replace("-", "+").replace("_", "/"), validate=True)
-        except (binascii.Error, ValueError):
-            body = b""  # the error must not show the text: it may be a key with a typing error
-        return cls(body)
+def encrypt(key: LinkKey, request: CredentialRequest, body: bytes) -> EncryptedReply:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    def __repr__(self) -> str:
-        return "LinkKey(***)"
+    nonce = os.urandom(NONCE_BYTES)
+    return EncryptedReply(nonce, AESGCM(key.reply_key).encrypt(nonce, body, _bound(request)))
 
-    @cached_property
-    def _request_key(self) -> bytes:
-        return self._derived(b"noetl link: asking 1")
 
-    @cached_property
-    def _reply_key(self) -> bytes:
-        return self._derived(b"noetl link: answering 1")
+def decrypt(key: LinkKey, request: CredentialRequest, reply: EncryptedReply) -> bytes:
+    """Raises Unavailable if the reply was encrypted under another key, or for another request."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-    def _derived(self, purpose: bytes) -> bytes:
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
-
-        return HKDF(algorithm=SHA256(), length=KEY_BYTES, salt=None, info=purpose).derive(self._body)
-
-    def proof(self, request: CredentialRequest) -> bytes:
-        return hmac.digest(self._request_key, _bound(request), "sha256")
-
-    def encrypt(self, request: CredentialRequest, body: bytes) -> EncryptedReply:
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        nonce = os.urandom(NONCE_BYTES)
-        return EncryptedReply(nonce, AESGCM(self._reply_key).encrypt(nonce, body, _bound(request)))
-
-    def decrypt(self, request: CredentialRequest, reply: EncryptedReply) -> bytes:
-        """Raises Unavailable if the reply was encrypted under another key, or for another request."""
-        from cryptography.exceptions import InvalidTag
-        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
-
-        try:
-            return AESGCM(self._reply_key).decrypt(reply.nonce, reply.body, _bound(request))
-        except (InvalidTag, ValueError):
-            message = f"the reply cannot be decrypted with this link key: {_ADVICE}"
-            raise Unavailable(f'keychain entry "{request.entry}": {message}') from None
+    try:
+        return AESGCM(key.reply_key).decrypt(reply.nonce, reply.body, _bound(request))
+    except (InvalidTag, ValueError):
+        message = f"the reply cannot be decrypted with this link key: {_ADVICE}"
+        raise Unavailable(f'keychain entry "{request.entry}": {message}') from None
 
 
 def _bound(request: CredentialRequest) -> bytes:
@@ -122,6 +87,9 @@ class FrameLease(Protocol):
     @property
     def epoch(self) -> Epoch: ...
 
+    @property
+    def worker(self) -> str: ...
+
 
 class OwnedExecution(Protocol):
     """An execution that this server owns."""
@@ -143,6 +111,19 @@ class Owner(Link, Protocol):
         ...
 
 
+async def load_held(owner: Owner, held: HeldFrame) -> OwnedExecution:
+    """The execution of a frame that the worker holds. Raises Rejected if it does not hold the frame."""
+    execution = await owner.load(held.execution_id)
+    if held.frame not in execution.in_flight:
+        # A new owner learns of existing grants from heartbeats. This request is as good as one.
+        await owner.beat(held.worker, [(held.execution_id, held.frame, held.epoch)])
+    lease = execution.in_flight.get(held.frame)
+    # Without a worker, the frame is only dispatched: no worker holds it.
+    if lease is None or not lease.worker or lease.epoch != held.epoch:
+        raise Rejected("not-granted", f"the worker no longer holds {held.frame}")
+    return execution
+
+
 class SecretServer:
     """Sends credential values to workers that hold a frame of a playbook which declares them."""
 
@@ -150,29 +131,24 @@ class SecretServer:
         self._key = key
         self._provider = provider
 
-    async def answer(self, request: CredentialRequest, owner: Owner) -> EncryptedReply:
-        """Raises Rejected for nearly all errors, so that the worker does not repeat the request.
+    async def answer(self, request: CredentialRequest, owner: Owner, key: LinkKey | None = None) -> EncryptedReply:
+        """`key`: of the pool whose worker sends the request; None: pools are not isolated.
 
+        Raises Rejected for nearly all errors, so that the worker does not repeat the request.
         Only NotFound, and Unavailable if this server no longer owns the execution, stay as they are.
         """
-        if self._key is None:
+        key = key or self._key
+        if key is None:
             raise Rejected("no-link-key", f"the server has no link key, so it sends no values: {_ADVICE}")
-        if len(request.nonce) != REQUEST_NONCE_BYTES or not hmac.compare_digest(
-            self._key.proof(request), request.proof
-        ):
+        if len(request.nonce) != REQUEST_NONCE_BYTES or not hmac.compare_digest(proof_of(key, request), request.proof):
             raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_ADVICE}")
-        execution = await owner.load(request.execution_id)
-        if request.frame not in execution.in_flight:
-            # A new owner learns of existing grants from heartbeats. This request is as good as one.
-            await owner.beat(request.worker, [(request.execution_id, request.frame, request.epoch)])
-        lease = execution.in_flight.get(request.frame)
-        if lease is None or lease.epoch != request.epoch:
-            raise Rejected("not-granted", f"the worker no longer holds {request.frame}")
+        held = HeldFrame(request.execution_id, request.frame, request.epoch, request.worker)
+        execution = await load_held(owner, held)
         entries = execution.program.playbook.keychain
         credential = next((each for each in entries if each.name == request.entry), None)
         if credential is None:
             raise Rejected("undeclared", "the playbook does not declare it")
-        return self._key.encrypt(request, await self._body(credential, fresh=request.fresh))
+        return encrypt(key, request, await self._body(credential, fresh=request.fresh))
 
     async def _body(self, credential: Credential, *, fresh: bool) -> bytes:
         try:
@@ -204,8 +180,10 @@ class LinkSecrets:
         worker: str,
         held_frame: Callable[[], tuple[str, str, Epoch] | None],
         clock: Clock,
+        *,
+        identity: LinkIdentity | None = None,
     ) -> None:
-        self._requests = LinkRequests(transport)
+        self._requests = LinkRequests(transport, identity=identity)
         self._key = key
         self._worker = worker
         self._held_frame = held_frame
@@ -233,7 +211,7 @@ class LinkSecrets:
         while True:
             nonce = os.urandom(REQUEST_NONCE_BYTES)
             request = CredentialRequest(*held, self._worker, name, nonce, b"", fresh)
-            request = msgspec.structs.replace(request, proof=key.proof(request))
+            request = msgspec.structs.replace(request, proof=proof_of(key, request))
             try:
                 reply = await self._requests.owner(held[0], request, DECODERS.secret)
                 break
@@ -243,6 +221,6 @@ class LinkSecrets:
                     raise Unavailable(f'keychain entry "{name}": {error}') from error
             await self._clock.sleep(RETRY_S * min(tries, 6))
         try:
-            return _values(key.decrypt(request, reply))
+            return _values(decrypt(key, request, reply))
         except msgspec.DecodeError:
             raise Unavailable(f'keychain entry "{name}": the reply cannot be read') from None

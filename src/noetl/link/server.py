@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final, Protocol
 
+from noetl.clock import SystemClock
 from noetl.errors import NoetlError, Rejected, Unavailable
 from noetl.ids import partition_of
+from noetl.link.authorisation import authorise
 from noetl.link.client import ANY_SUBJECT, OWNER_SUBJECT
+from noetl.link.keys import SERVER, LinkGuard, LinkKeys, OpenedRequest
 from noetl.link.messages import (
     PARTITIONS,
     BeatRequest,
@@ -31,6 +34,7 @@ from noetl.link.messages import (
     encode_error,
     encode_grant,
     encode_reply,
+    in_thread_if_large,
     pack,
     unpack,
 )
@@ -40,6 +44,7 @@ from noetl.ports import Message, PlaybookText, Subscription, Transport
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
 PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
 ITERATIONS_MAX: Final = 1_000_000
+REFUSALS: Final = frozenset({"not-permitted", "repeated"})  # of requests that no honest process sends
 
 
 class PlaybookTexts(Protocol):
@@ -51,13 +56,25 @@ class PlaybookTexts(Protocol):
 class LinkServer:
     """Answers each request in a task of its own, so that a commit delays no other request."""
 
-    def __init__(self, transport: Transport, owner: Owner, playbooks: PlaybookTexts, secrets: SecretServer) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        owner: Owner,
+        playbooks: PlaybookTexts,
+        secrets: SecretServer,
+        guard: LinkGuard | None = None,
+        *,
+        on_refused: Callable[[str, NoetlError], None] = lambda _pool, _error: None,
+    ) -> None:
+        """`guard`: None: pools are not isolated. `on_refused`: receives what the guard refuses, with the pool."""
+        self._guard = guard or LinkGuard(LinkKeys(), SystemClock())
+        self._on_refused = on_refused
         self._transport = transport
         self._owner = owner
         self._playbooks = playbooks
         self._secrets = secrets
         self._any: Subscription | None = None
-        self._partitions: dict[int, Subscription] = {}
+        self._partitions: dict[int, Sequence[Subscription]] = {}
         self._partial = PartialBodies()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -68,12 +85,15 @@ class LinkServer:
     async def follow(self, partitions: Collection[int]) -> None:
         """Answer for exactly these partitions. Called after each round of ownership."""
         released = [number for number in self._partitions if number not in partitions]
-        await asyncio.gather(*(self._partitions.pop(number).close() for number in released))
+        ended = [each for number in released for each in self._partitions.pop(number)]
+        await asyncio.gather(*(each.close() for each in ended))
         for number in sorted(partitions):
             if number not in self._partitions:
                 handler = partial(self._receive, number)
                 subject = f"{OWNER_SUBJECT}.{number}"
-                self._partitions[number] = await self._transport.subscribe(subject, handler)
+                # The last word of the second one is a pool: only its workers may publish there.
+                made = [await self._transport.subscribe(each, handler) for each in (subject, f"{subject}.*")]
+                self._partitions[number] = made
 
     async def close(self, grace_s: float = 5.0) -> None:
         """Accept no more requests, and finish the pending ones within `grace_s`."""
@@ -90,43 +110,56 @@ class LinkServer:
         if not message.reply:
             return  # the sender does not wait for a reply
         try:
-            packed = self._partial.add(message.reply, message.data)
+            packed = self._partial.add(f"{message.subject} {message.reply}", message.data)
             if packed is not None and len(self._tasks) >= PENDING_MAX:
                 raise Unavailable(f"the server has {PENDING_MAX:,} pending requests")
         except Unavailable as error:
             self._spawn(self._reply(message.reply, encode_error(error)))
             return
         if packed is not None:
-            self._spawn(self._answer(message.reply, packed, partition))
+            self._spawn(self._answer(message, packed, partition))
 
     def _spawn(self, work: Coroutine[object, object, None]) -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _answer(self, subject: str, packed: bytes, partition: int | None) -> None:
+    async def _answer(self, message: Message, packed: bytes, partition: int | None) -> None:
+        opened: OpenedRequest | None = None
+        pool = _pool_in(message.subject, partition)
         try:
-            request = decode_request(await unpack(packed))
+            opened = await in_thread_if_large(partial(self._guard.open, subject=message.subject, pool=pool), packed)
+            request = decode_request(await unpack(opened.body))
             _check_subject(request, partition)
-            body = encode_reply(await self._handle(request))
+            await self._check_sender(opened, request)
+            body = encode_reply(await self._handle(request, opened))
         except NoetlError as error:
+            if opened is None or (isinstance(error, Rejected) and error.code in REFUSALS):
+                self._on_refused(pool, error)
             body = encode_error(error)
         except Exception as error:  # noqa: BLE001  # the sender must not wait, and the server must go on
             context = {"message": "a request on the link failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
             body = encode_error(Unavailable(f"the request failed on the server ({type(error).__name__})"))
-        await self._reply(subject, body)
+        await self._reply(message.reply, body, None if opened is None or opened.cipher is None else opened.seal)
 
-    async def _reply(self, subject: str, body: bytes) -> None:
+    async def _check_sender(self, opened: OpenedRequest, request: LinkRequest) -> None:
+        """Reports, heartbeats and reads may be repeated: positions and epochs make them harmless."""
+        if isinstance(request, BeginRequest | CommandRequest):
+            self._guard.check_first(opened)
+        if opened.sender:  # neither a server, nor unknown
+            await authorise(opened.sender, request, self._owner)
+
+    async def _reply(self, subject: str, body: bytes, seal: Callable[[bytes], bytes] | None = None) -> None:
         try:
-            messages = await pack(body, self._transport.payload_limit)
+            messages = await pack(body, self._transport.payload_limit, seal)
         except Rejected as error:
-            messages = [encode_error(error)]
+            messages = [encode_error(error) if seal is None else seal(encode_error(error))]
         with suppress(Unavailable):  # the sender repeats its request
             for message in messages:
                 await self._transport.publish(subject, message)
 
-    async def _handle(self, request: LinkRequest) -> object:
+    async def _handle(self, request: LinkRequest, opened: OpenedRequest) -> object:
         owner = self._owner
         match request:
             case BeginRequest(execution_id, frame, worker):
@@ -143,14 +176,14 @@ class LinkServer:
             case CommandRequest():
                 await owner.command(request.execution_id, decode_command(request))
                 return None
-            case IterationsRequest(execution_id, run, only):
+            case IterationsRequest(execution_id, run, only, _):
                 return await owner.iterations(execution_id, run, None if only is None else _range(only))
-            case ParentRequest(execution_id):
+            case ParentRequest(execution_id, _):
                 return await owner.parent(execution_id)
-            case PlaybookRequest(digest):
+            case PlaybookRequest(digest, _):
                 return PlaybookReply(*await self._playbooks.get(digest))
             case CredentialRequest():
-                return await self._secrets.answer(request, owner)
+                return await self._secrets.answer(request, owner, opened.key)
 
     async def _digest(self, execution_id: str) -> str:
         return (await self._owner.load(execution_id)).state.digest
@@ -163,14 +196,21 @@ def _range(only: tuple[int, int, int]) -> range:
     return wanted
 
 
+def _pool_in(subject: str, partition: int | None) -> str:
+    """The pool in a subject; SERVER: the subject has none."""
+    rest = "" if partition is None else subject.removeprefix(f"{OWNER_SUBJECT}.{partition}")
+    return rest[1:] or SERVER
+
+
 def _check_subject(request: LinkRequest, partition: int | None) -> None:
     """Raises Rejected if the request came to a subject where this server must not answer it.
 
     Only the owner may answer for an execution: a reply of another server could be wrong.
     """
     match request:
-        case IterationsRequest() | ParentRequest() | PlaybookRequest():
-            fits = partition is None
+        case IterationsRequest(held=held) | ParentRequest(held=held) | PlaybookRequest(held=held):
+            # For a worker of an isolated pool, the owner of the frame that it holds answers.
+            fits = partition == (None if held is None else partition_of(held.execution_id, PARTITIONS))
         case BeatRequest(holds=holds):
             fits = all(partition_of(each[0], PARTITIONS) == partition for each in holds)
         case _:

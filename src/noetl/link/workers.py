@@ -11,9 +11,10 @@ import msgspec
 
 from noetl.clock import Clock
 from noetl.errors import Unavailable
+from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKeys, request_context
 from noetl.ports import Message, Subscription, Transport, WorkerInfo
 
-WORKERS_SUBJECT: Final = "noetl.workers"
+WORKERS_SUBJECT: Final = "noetl.workers"  # workers of isolated pools add the name of their pool
 POLL_SUBJECT: Final = "noetl.roll-call"
 EXPIRY_S: Final = 15.0  # three announcements
 WORKERS_MAX: Final = 20_000
@@ -31,23 +32,38 @@ class _Seen(NamedTuple):
 class LinkWorkerRegistry:
     """A `WorkerRegistry` over a transport. Servers open it; workers only announce themselves."""
 
-    def __init__(self, transport: Transport, clock: Clock) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        clock: Clock,
+        *,
+        identity: LinkIdentity | None = None,
+        guard: LinkGuard | None = None,
+    ) -> None:
+        """`identity`: of a worker, `guard`: of a server, if pools are isolated."""
         self._transport = transport
         self._clock = clock
+        self._identity = identity
+        self._guard = guard or LinkGuard(LinkKeys(), clock)
         self._seen: dict[str, _Seen] = {}
-        self._subscription: Subscription | None = None
+        self._subscriptions: list[Subscription] = []
 
     async def open(self) -> None:
         """Receive announcements from now on. Raises Unavailable."""
-        self._subscription = await self._transport.subscribe(WORKERS_SUBJECT, self._receive)
+        for subject in (WORKERS_SUBJECT, f"{WORKERS_SUBJECT}.*"):
+            self._subscriptions.append(await self._transport.subscribe(subject, self._receive))
 
     async def close(self) -> None:
-        if self._subscription is not None:
-            await self._subscription.close()
+        for each in self._subscriptions:
+            await each.close()
 
     async def announce(self, worker: WorkerInfo) -> None:
+        subject, body, identity = WORKERS_SUBJECT, _encode(worker), self._identity
+        if identity is not None:
+            subject = identity.subject(subject)
+            body = identity.cipher.seal(body, request_context(subject))
         with suppress(Unavailable):  # the next announcement follows in a few seconds
-            await self._transport.publish(WORKERS_SUBJECT, _encode(worker))
+            await self._transport.publish(subject, body)
 
     def workers(self) -> list[WorkerInfo]:
         oldest = self._clock.monotonic() - EXPIRY_S
@@ -58,9 +74,12 @@ class LinkWorkerRegistry:
         return sum(each.slots for each in self.workers() if each.pool == pool and not each.leaving)
 
     def _receive(self, message: Message) -> None:
+        pool = message.subject.removeprefix(WORKERS_SUBJECT)[1:] or SERVER
         try:
-            worker = _decode(message.data)
-        except (msgspec.DecodeError, RecursionError):
+            worker = _decode(self._guard.open(message.data, message.subject, pool).body)
+        except (msgspec.DecodeError, RecursionError, Unavailable):
+            return
+        if pool not in (SERVER, worker.pool):
             return
         if worker.name in self._seen or len(self._seen) < WORKERS_MAX:
             self._seen[worker.name] = _Seen(worker._replace(at=self._clock.now()), self._clock.monotonic())

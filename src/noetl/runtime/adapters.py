@@ -5,7 +5,7 @@ Their libraries are optional extras, imported only when a URL needs them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from noetl.clock import SystemClock
@@ -15,12 +15,22 @@ from noetl.runtime.settings import RESULTS, Settings
 from noetl.worker.result_stores import NamedStore, ResultStores
 
 
-def open_shared_stores(settings: Settings, nats: str) -> ResultStores:
-    """The result stores of servers and workers, which share no disk: as configured, or else in NATS."""
-    return ResultStores([open_remote_store(settings, name) for name in settings.result_stores(default=nats)])
+def nats_configuration(pools: Sequence[str]) -> str:
+    """The users of NATS for servers and isolated pools, with environment variables as passwords. Raises Rejected."""
+    from noetl.adapters.nats.permissions import nats_users_template
+
+    return nats_users_template(pools)
 
 
-def open_remote_store(settings: Settings, url: str) -> NamedStore:
+def open_shared_stores(settings: Settings, nats: str, inbox: str = "") -> ResultStores:
+    """The result stores of servers and workers, which share no disk: as configured, or else in NATS.
+
+    `inbox`: the prefix of the subjects on which NATS may answer this process; "": the default.
+    """
+    return ResultStores([open_remote_store(settings, name, inbox) for name in settings.result_stores(default=nats)])
+
+
+def open_remote_store(settings: Settings, url: str, inbox: str = "") -> NamedStore:
     """A result store that is not on our disk. Raises Rejected without the URL: it may contain a password."""
     scheme, _, rest = url.partition("://")
     try:
@@ -33,7 +43,7 @@ def open_remote_store(settings: Settings, url: str) -> NamedStore:
                 from noetl.adapters.nats.results import BUCKET, NatsResults
 
                 host, _, bucket = rest.partition("/")
-                results = NatsResults(f"{scheme}://{host}", bucket or BUCKET)
+                results = NatsResults(f"{scheme}://{host}", bucket or BUCKET, inbox=inbox)
                 return NamedStore("nats_object", results, shared=True)
             case "postgresql" | "postgres":
                 from noetl.adapters.postgres.results import PostgresResults

@@ -93,7 +93,8 @@ def configure_logging(settings: Settings) -> Callable[[], None]:
 
     Raises Rejected for an unknown level.
     """
-    for value in (settings.key, settings.link_key, settings.token):
+    pool_keys = [each.partition("=")[2] for each in settings.pool_keys.replace(",", " ").split()]
+    for value in (settings.key, settings.link_key, settings.pool_key, *pool_keys, settings.token):
         redaction.hide(value)
     for url in (settings.database, settings.nats):
         with suppress(ValueError):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
+from noetl.adapters.nats.results import NatsResults
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
@@ -35,13 +36,15 @@ from noetl.engine import Event
 from noetl.errors import Unavailable
 from noetl.link.client import LinkClient
 from noetl.link.feed import LinkFeed
+from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey
 from noetl.link.messages import PARTITIONS
-from noetl.link.secret_channel import LinkKey, SecretServer
+from noetl.link.secret_channel import SecretServer
 from noetl.link.server import LinkServer
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
 from noetl.ports import FeedEvent
 from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
+from noetl.runtime.link_keys import ADVICE, RefusedRequests, link_keys
 from noetl.runtime.settings import Settings
 from noetl.server.services import Services
 from noetl.telemetry.control_metrics import measure_loop_lag
@@ -65,6 +68,7 @@ class ServerOptions(NamedTuple):
     link_key: str | None = None
     lease_s: float = LEASE_S
     keep_days: float | None = None  # that ended executions are kept; None: forever
+    pool_keys: str | None = None  # of all pools; None: pools are not isolated
 
     def __repr__(self) -> str:
         return f"ServerOptions({self.name})"
@@ -101,7 +105,10 @@ class ServerRuntime:
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue)
         self.feed = LinkFeed(self.connection)
-        self.registry = LinkWorkerRegistry(self.connection, clock)
+        keys = link_keys(options.link_key, options.pool_keys)
+        guard = self._guard = LinkGuard(keys, clock)
+        identity = LinkIdentity(SERVER, keys.server, clock) if guard.isolates and keys.server else None
+        self.registry = LinkWorkerRegistry(self.connection, clock, guard=guard)
         self._poll = WorkerPoll(self.connection)
         self.results = open_shared_stores(settings, options.nats)
         self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
@@ -113,13 +120,12 @@ class ServerRuntime:
         self.catalog = PostgresCatalog(self.database)
         self.playbooks = Playbooks(self.catalog, self.kinds)
         self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
-        self.link = OwnerLink(lambda: self.control, LinkClient(self.connection, self.playbooks), self.owners.owns)
+        others = LinkClient(self.connection, self.playbooks, identity=identity)
+        self.link = OwnerLink(lambda: self.control, others, self.owners.owns)
         self.control = self._make_control(options)
         self.instruments.read_gauges(self.control, self.registry)
         metrics.process.partitions.read_from(lambda: len(self.owners.owned))
-        key = LinkKey.parsed(options.link_key) if options.link_key else None
-        owner = MeasuredOwner(self.control, metrics, clock, self.instruments.pending)
-        self.link_server = LinkServer(self.connection, owner, self.catalog, SecretServer(key, self._hidden))
+        self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
 
@@ -137,6 +143,13 @@ class ServerRuntime:
         )
         ports = ControlPorts(self._measured, queue, self.results, self.link)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
+
+    def _make_link_server(self, key: LinkKey | None) -> LinkServer:
+        instruments = self.instruments
+        owner = MeasuredOwner(self.control, instruments.metrics, self.clock, instruments.pending)
+        on_refused = RefusedRequests(instruments.log, self.clock)
+        secrets = SecretServer(key, self._hidden)
+        return LinkServer(self.connection, owner, self.catalog, secrets, self._guard, on_refused=on_refused)
 
     @property
     def services(self) -> Services:
@@ -178,6 +191,10 @@ class ServerRuntime:
         """Raises Unavailable or Rejected when it cannot start. Later outages are retried."""
         await self.connection.open()
         await self.queue.open()
+        if self._guard.isolates:
+            await self._create_buckets()
+        else:
+            self.instruments.log.warning("pools.not-isolated", advice=ADVICE)
         await self.registry.open()
         self._poll.send()  # to know the workers before their next announcements
         await self.link_server.open()
@@ -191,6 +208,12 @@ class ServerRuntime:
         self._background.spawn(measure_loop_lag(self.instruments.metrics, self.clock))
         self.instruments.start_tracing(self._settings, self.name, self.store)
         self.ready = True
+
+    async def _create_buckets(self) -> None:
+        """Workers of isolated pools may not create them."""
+        for each in self.results.offered:
+            if isinstance(each.store, NatsResults):
+                await each.store.create()
 
     async def _release_former_leases(self) -> None:
         """A given name is unique: an earlier process with this name is dead, and its leases are released."""

@@ -23,6 +23,8 @@ SERVER: Final = "NOETL_SERVER"
 NATS: Final = "NOETL_NATS"
 KEY: Final = "NOETL_KEY"
 LINK_KEY: Final = "NOETL_LINK_KEY"
+POOL_KEY: Final = "NOETL_POOL_KEY"
+POOL_KEYS: Final = "NOETL_POOL_KEYS"
 LOG: Final = "NOETL_LOG"
 NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
 TOKEN: Final = "NOETL_TOKEN"
@@ -99,9 +101,30 @@ class Settings(Struct, frozen=True, kw_only=True):
         Variable(
             LINK_KEY,
             "The key that encrypts credentials between servers and workers: base64 of 32 random bytes, the"
-            " same for all of them.",
+            " same for all of them. With `NOETL_POOL_KEYS` it identifies servers, and workers must not have it.",
             "none: workers get no credentials",
             read_by="servers, workers",
+        ),
+    ] = ""
+    pool_key: Annotated[
+        str,
+        Variable(
+            POOL_KEY,
+            "The key of the worker's pool: base64 of 32 random bytes. It encrypts all messages between the worker"
+            " and the servers, and proves the pool of the worker.",
+            "none: pools are not isolated",
+            read_by="workers",
+        ),
+    ] = ""
+    pool_keys: Annotated[
+        str,
+        Variable(
+            POOL_KEYS,
+            "The keys of all pools, such as `default=KEY gpu=KEY`. Servers then accept only messages that are"
+            " encrypted with the key of a pool, and only for work of that pool. To change a key, give the pool"
+            " two entries, the new one first.",
+            "none: pools are not isolated",
+            read_by="servers",
         ),
     ] = ""
     networks: Annotated[

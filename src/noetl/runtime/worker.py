@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from noetl import __version__
 from noetl.adapters.nats.connection import NatsConnection
+from noetl.adapters.nats.permissions import inbox_of
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
@@ -21,11 +22,12 @@ from noetl.defaults import LEASE_S, POOL, WORKER_GRACE_S, WORKER_SLOTS
 from noetl.errors import Unavailable
 from noetl.link.client import LinkClient, LinkPlaybooks
 from noetl.link.feed import LinkFeed
-from noetl.link.secret_channel import LinkKey, LinkSecrets
+from noetl.link.secret_channel import LinkSecrets
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
 from noetl.ports import REPLY_TIMEOUT_S, FeedEvent, WorkerInfo
 from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
+from noetl.runtime.link_keys import ADVICE, link_keys, worker_identity
 from noetl.runtime.settings import Settings
 from noetl.telemetry.control_metrics import measure_loop_lag
 from noetl.telemetry.logs import HiddenSecrets, redaction
@@ -51,6 +53,8 @@ class WorkerOptions(NamedTuple):
     labels: Mapping[str, str] = {}
     link_key: str | None = None
     lease_s: float = LEASE_S
+    pool_key: str | None = None
+    pool_keys: str | None = None  # of all pools, if the worker has the environment of a server
 
     def __repr__(self) -> str:
         return f"WorkerOptions({self.name}, {self.pool}, {self.slots})"
@@ -72,21 +76,27 @@ class WorkerRuntime:
         settings = self._settings = Settings.from_environment()
         self.clock = clock
         self.name = options.name or f"{socket.gethostname()}-{clock.new_id()[-6:]}"
-        self.connection = NatsConnection(options.nats, self.name, clock)
+        keys = link_keys(options.link_key, options.pool_keys)
+        identity = worker_identity(
+            options.pool, options.pool_key, keys, clock, worker=self.name, held_frame=CURRENT_FRAME.get
+        )
+        self.isolated = identity is not None
+        inbox = inbox_of(identity.pool) if identity is not None and identity.pool else ""
+        self.connection = NatsConnection(options.nats, self.name, clock, inbox=inbox)
         tools = Tools.installed(AddressPolicy.of_server(settings.networks))
-        programs = CompiledPlaybooks(LinkPlaybooks(self.connection), tools.kinds())
+        programs = CompiledPlaybooks(LinkPlaybooks(self.connection, identity), tools.kinds())
         self.instruments = Instrumentation(clock, "worker")
         metrics = self.instruments.metrics
         # A report to a dead server must be repeated to its successor: with short leases that comes soon.
         answer_s = min(REPLY_TIMEOUT_S, max(ANSWER_MIN_S, options.lease_s / 2))
-        link = LinkClient(self.connection, programs, timeout_s=answer_s)
+        link = LinkClient(self.connection, programs, timeout_s=answer_s, identity=identity)
         self.link = MeasuredLink(link, metrics, clock)
         self.queue = NatsQueue(self.connection, options.pool, clock=clock)
         self.feed = LinkFeed(self.connection)
-        self.registry = LinkWorkerRegistry(self.connection, clock)
-        self.results = open_shared_stores(settings, options.nats)
-        key = LinkKey.parsed(options.link_key) if options.link_key else None
-        secrets = LinkSecrets(self.connection, key, self.name, CURRENT_FRAME.get, clock)
+        self.registry = LinkWorkerRegistry(self.connection, clock, identity=identity)
+        self.results = open_shared_stores(settings, options.nats, inbox)
+        key = keys.server if identity is None else identity.key
+        secrets = LinkSecrets(self.connection, key, self.name, CURRENT_FRAME.get, clock, identity=identity)
         keychain = Keychain(HiddenSecrets(secrets, redaction), clock)
         self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain, Lineage(self.link))
         ports = WorkerPorts(self.link, MeasuredQueue(self.queue, metrics, clock), self.results, keychain)
@@ -112,6 +122,8 @@ class WorkerRuntime:
         self._background.spawn(self._announce_repeatedly())
         self._background.spawn(measure_loop_lag(self.instruments.metrics, self.clock))
         self._stop_metrics = self.instruments.serve_metrics(self._settings)
+        if not self.isolated:
+            self.instruments.log.warning("pools.not-isolated", pool=self.options.pool, advice=ADVICE)
 
     def _on_poll(self) -> None:
         """A new owner of executions polls all workers: announce this one and the frames that it holds."""

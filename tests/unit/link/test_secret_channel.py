@@ -17,8 +17,9 @@ from noetl.clock import SystemClock
 from noetl.engine.commands import Start
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.link.client import LinkRequests
+from noetl.link.keys import LinkKey
 from noetl.link.messages import DECODERS, PARTITIONS, CredentialRequest
-from noetl.link.secret_channel import LinkKey, LinkSecrets
+from noetl.link.secret_channel import LinkSecrets, decrypt, proof_of
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, FetchedCredential, Transport
 from noetl.secret import Secret
@@ -140,12 +141,12 @@ def test_an_answer_opens_only_for_its_own_question() -> None:
             asks = []
             for nonce in (b"1" * 16, b"2" * 16):
                 ask = CredentialRequest("e", "start#1", at.epoch, "w", "api", nonce, b"")
-                asks.append(msgspec.structs.replace(ask, proof=KEY.proof(ask)))
+                asks.append(msgspec.structs.replace(ask, proof=proof_of(KEY, ask)))
             sealed = await LinkRequests(at.connection).owner("e", asks[0], DECODERS.secret)
-            assert b"a-secret-value" in KEY.decrypt(asks[0], sealed)
+            assert b"a-secret-value" in decrypt(KEY, asks[0], sealed)
             for key, ask in ((KEY, asks[1]), (OTHER, asks[0])):
                 with pytest.raises(Unavailable, match="cannot be decrypted"):
-                    key.decrypt(ask, sealed)
+                    decrypt(key, ask, sealed)
             forged = msgspec.structs.replace(asks[0], entry="missing")  # with the proof of another question
             with pytest.raises(Rejected, match="wrong-link-key"):
                 await LinkRequests(at.connection).owner("e", forged, DECODERS.secret)

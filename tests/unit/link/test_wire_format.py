@@ -8,6 +8,7 @@ from noetl.engine.commands import Cancel, Report, Start
 from noetl.engine.facts import TaskDone
 from noetl.errors import InputError, InputProblem, NoetlError, NotFound, Rejected
 from noetl.link import client, feed, workers
+from noetl.link.keys import LinkKey
 from noetl.link.messages import (
     BeatRequest,
     BeginRequest,
@@ -27,7 +28,7 @@ from noetl.link.messages import (
     encode_reply,
     encode_request,
 )
-from noetl.link.secret_channel import LinkKey
+from noetl.link.secret_channel import decrypt, proof_of
 from noetl.output import Output
 
 FACT = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 2**70}))
@@ -108,10 +109,10 @@ def test_the_problems_of_inputs_arrive() -> None:
 def test_the_secret_channel() -> None:
     key = LinkKey(bytes(range(32)))
     proof = "f835947e033a9774d7142162957ae6befab6df9d54fe6456075ac037695d19ae"
-    assert key.proof(CREDENTIAL).hex() == proof
+    assert proof_of(key, CREDENTIAL).hex() == proof
     nonce, body = "c142f7fe41c78616ec3ecf07", "9fbd87690c5bc50a69f1b366649f7f6a4885ea7714"
     reply = EncryptedReply(bytes.fromhex(nonce), bytes.fromhex(body))
-    assert key.decrypt(CREDENTIAL, reply) == b"value"
+    assert decrypt(key, CREDENTIAL, reply) == b"value"
 
 
 def test_subjects() -> None:

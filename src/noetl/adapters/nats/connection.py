@@ -7,6 +7,7 @@ cancellation on Python 3.11. No error and no `repr` contains an address, because
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -20,6 +21,7 @@ from nats.aio.subscription import Subscription as ClientSubscription
 from nats.errors import AuthorizationError, SecureConnRequiredError
 from nats.errors import Error as NatsError
 
+from noetl.adapters.nats import subjects
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Rejected, Unavailable
 from noetl.ports import REPLY_TIMEOUT_S, Collect, NoResponder, ReplyTimeout, first_reply
@@ -123,6 +125,7 @@ REVIVE_S: Final = 1.0  # between two attempts after NATS has refused the connect
 FIRST_TRIES: Final = 2  # the first connection gives up soon, so that people see the error
 PENDING_BYTES_MAX: Final = 67_108_864  # sent by us and not yet accepted by the socket
 REFUSED: Final = "it refuses the user, the password or the token"
+_DENIED: Final = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
 
 Handler = Callable[[Msg], None]
 
@@ -175,7 +178,8 @@ class NatsClient(Client):
 class _PendingReply:
     """The answer that a request waits for."""
 
-    def __init__(self, collect: Collect) -> None:
+    def __init__(self, subject: str | None, collect: Collect) -> None:
+        self.subject = subject
         self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._collect = collect
 
@@ -243,7 +247,11 @@ class NatsSubscription:
 class NatsConnection:
     """Shared by queue, link, feed and worker registry. It belongs to the loop that opened it."""
 
-    def __init__(self, settings: NatsSettings | str, name: str = "noetl", clock: Clock | None = None) -> None:
+    def __init__(
+        self, settings: NatsSettings | str, name: str = "noetl", clock: Clock | None = None, *, inbox: str = ""
+    ) -> None:
+        """`inbox`: the prefix of the subjects for replies; "": the default of NATS."""
+        self._inbox_prefix = inbox or subjects.INBOX
         self._settings = NatsSettings(settings) if isinstance(settings, str) else settings
         self._name = name
         self._clock = clock or SystemClock()
@@ -320,7 +328,7 @@ class NatsConnection:
         """Send all requests together and return the answers in the same order, after one round trip."""
         if self._client is None:
             await self.open()
-        sent = {str(next(self._tokens)): (each, _PendingReply(each.collect)) for each in requests}
+        sent = {str(next(self._tokens)): (each, _PendingReply(each.subject, each.collect)) for each in requests}
         self._pending.update((token, pending) for token, (_, pending) in sent.items())
         try:
             for token, (each, _) in sent.items():
@@ -390,6 +398,7 @@ class NatsConnection:
                 ping_interval=PING_S,
                 max_reconnect_attempts=FIRST_TRIES,
                 reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is only passed to sleep
+                inbox_prefix=self._inbox_prefix,
                 pending_size=0,  # buffer nothing while disconnected, and flush at once
             )
         except (NatsError, OSError, TimeoutError) as error:
@@ -407,12 +416,20 @@ class NatsConnection:
             context = {"message": "a handler of NATS messages failed", "exception": error}
             asyncio.get_running_loop().call_exception_handler(context)
             return
-        if "authorization" in str(error).lower():
+        if (denied := _DENIED.search(str(error))) is not None:
+            self._fail_denied(denied[1])
+        elif "authorization" in str(error).lower():
             self._reason = REFUSED
         elif isinstance(error, SecureConnRequiredError):
             self._reason = "it offers no TLS, but the settings require TLS"
         elif self._reason != REFUSED:  # a refused login is often followed by a connection error
             self._reason = type(error).__name__
+
+    def _fail_denied(self, subject: str) -> None:
+        """NATS does not answer a request that the user may not send. The client writes the subject in lower case."""
+        for pending in self._pending.values():
+            if pending.subject is not None and pending.subject.lower() == subject.lower():
+                pending.fail(Unavailable(f"the user of NATS may not publish to {pending.subject}"))
 
     async def _on_disconnected(self) -> None:
         self._fail_pending("the connection to NATS was lost")

@@ -8,7 +8,6 @@ missing. The log is the source of truth, so a deleted stream costs one sweep.
 from __future__ import annotations
 
 import asyncio
-import re
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -19,7 +18,9 @@ import msgspec
 from msgspec import Struct
 from nats.aio.msg import Msg
 
+from noetl.adapters.nats import subjects
 from noetl.adapters.nats.connection import NatsConnection, NatsRequest, NatsSubscription
+from noetl.adapters.nats.permissions import POOL_NAME
 from noetl.background import BackgroundTasks
 from noetl.cache import BoundedCache
 from noetl.clock import Clock, SystemClock
@@ -27,15 +28,15 @@ from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.ports import REPLY_TIMEOUT_S, Claim, NoResponder, Pointer, QueueTraits, ReplyTimeout
 
-STREAM: Final = "NOETL_WORK"
-SUBJECT: Final = "noetl.work"  # plus the name of a pool
+STREAM: Final = subjects.STREAM
+SUBJECT: Final = subjects.SUBJECT
 ACK_WAIT_S: Final = 30
 AGE_S: Final = 300  # the sweeper puts an untaken pointer again long before: old ones must not accumulate
 DEDUP_S: Final = 120
 MESSAGES_MAX: Final = 1_000_000
 UNACKED_MAX: Final = 100_000  # slots of all workers of a pool; the default of 1,000 would limit them silently
 PULLS_MAX: Final = 20_000  # waiting workers of a pool
-NEXT: Final = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}"
+NEXT: Final = subjects.NEXT
 
 # How long a pull waits for work; and how long NATS keeps assigning work to a worker that has stalled.
 PULL_S: Final = 5.0
@@ -54,8 +55,8 @@ _PullEnd: TypeAlias = Literal["full", "expired", "unknown"]
 _encode = msgspec.json.Encoder().encode
 _pointer = msgspec.json.Decoder(tuple[str, str, int]).decode
 _NS: Final = 1_000_000_000
-_POOL: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 _OTHER_CONFIG: Final = 10058  # the stream exists with another configuration
+_NO_STREAM: Final = 10059
 
 
 class _ApiError(Struct):
@@ -114,7 +115,8 @@ class WorkStream:
         await self._clock.sleep(wait_s)
         await self.create()
 
-    async def create_consumer(self, pool: str) -> None:
+    async def create_consumer(self, pool: str) -> bool:
+        """False: there is no stream. Raises Unavailable."""
         subject = f"{SUBJECT}.{pool}"
         config: dict[str, JSON] = {
             "name": pool,
@@ -129,7 +131,11 @@ class WorkStream:
             "max_waiting": PULLS_MAX,
         }
         body: dict[str, JSON] = {"stream_name": STREAM, "config": config}
-        _raise_error(await self._call(f"CONSUMER.CREATE.{STREAM}.{pool}.{subject}", body))
+        reply = await self._call(f"CONSUMER.CREATE.{STREAM}.{pool}.{subject}", body)
+        if reply.error is not None and reply.error.err_code == _NO_STREAM:
+            return False
+        _raise_error(reply)
+        return True
 
     async def _call(self, operation: str, body: dict[str, JSON]) -> _ApiReply:
         try:
@@ -179,7 +185,7 @@ class NatsQueue:
         timeout_s: float = REPLY_TIMEOUT_S,
     ) -> None:
         """`pool`: from which this object takes; None: it only puts. `timeout_s`: for a stored message."""
-        if pool is not None and not _POOL.fullmatch(pool):
+        if pool is not None and not POOL_NAME.fullmatch(pool):
             message = f'"{pool[:80]}" is not a valid pool name: use 1 to 200 letters, digits, - and _'
             raise Rejected("bad-pool", message)
         self._connection = connection
@@ -207,10 +213,16 @@ class NatsQueue:
         connection.on_lost.append(self._on_lost)
 
     async def open(self) -> None:
-        """Create what is missing. `put` and `take` call it if needed. Raises Unavailable."""
-        await self._stream.create()
-        if self._pool is not None:
-            await self._stream.create_consumer(self._pool)
+        """Create what is missing. `put` and `take` call it if needed. Raises Unavailable.
+
+        The consumer comes first: the user of an isolated pool may create it, and not the stream.
+        """
+        if self._pool is None:
+            await self._stream.create()
+        elif not await self._stream.create_consumer(self._pool):
+            await self._stream.create()
+            if not await self._stream.create_consumer(self._pool):
+                raise Unavailable("the work queue in NATS does not exist")
         self._opened = True
 
     # Putting
@@ -219,7 +231,7 @@ class NatsQueue:
         """Skips pointers to a pool with an invalid name: no worker can have that pool."""
         if not self._opened:
             await self.open()
-        pointers = [pointer for pointer in pointers if _POOL.fullmatch(pointer.pool)]
+        pointers = [pointer for pointer in pointers if POOL_NAME.fullmatch(pointer.pool)]
         for first in range(0, len(pointers), PUT_MAX):
             requests = [self._request(pointer) for pointer in pointers[first : first + PUT_MAX]]
             try:

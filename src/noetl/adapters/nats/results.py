@@ -23,13 +23,14 @@ from nats.js.errors import NotFoundError as NatsNotFound
 from nats.js.object_store import ObjectStore
 
 from noetl.adapters.files import spooled
+from noetl.adapters.nats import subjects
 from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsClient, NatsSettings
 from noetl.adapters.result_refs import KEY, RefLocation, ResultName, joined, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.ports import StoredResult
 
-BUCKET: Final = "noetl-results"
+BUCKET: Final = subjects.BUCKET
 TIMEOUT_S: Final = 10.0  # of one request
 FETCH_CHUNKS: Final = 8  # of 128 KiB
 READER_EXPIRY_S: Final = 60.0  # after which the server forgets a reader that died
@@ -40,14 +41,21 @@ _BUCKET: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}")
 class NatsResults:
     """A `ResultStore`. It connects at the first use and belongs to that event loop."""
 
-    def __init__(self, url: str, bucket: str = BUCKET, replicas: int = 1) -> None:
+    def __init__(self, url: str, bucket: str = BUCKET, replicas: int = 1, *, inbox: str = "") -> None:
+        """`inbox`: the prefix of the subjects for replies; "": the default of NATS."""
         if not _BUCKET.fullmatch(bucket):
             raise Rejected("bad-setting", f'"{bucket}" is not a valid bucket name')
         self.place = RefLocation("nats", {"bucket": bucket})
         self._url, self._bucket, self._replicas = url, bucket, replicas
+        self._inbox = inbox or subjects.INBOX
         self._opening = asyncio.Lock()
         self._connection: Client | None = None
         self._objects: ObjectStore | None = None
+
+    async def create(self) -> None:
+        """Create the bucket, if it is missing: workers of isolated pools may not. Raises Unavailable."""
+        with self._translated():
+            await self._open()
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         name = name_of(execution_id, body)
@@ -146,6 +154,7 @@ class NatsResults:
             max_reconnect_attempts=FIRST_TRIES,
             reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is only passed to sleep
             error_cb=_ignore,
+            inbox_prefix=self._inbox,
         )
         connection.options["max_reconnect_attempts"] = -1
         return connection

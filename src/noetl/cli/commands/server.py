@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.execute import Reporter
+from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import app, finish
 
 Nats = Annotated[
@@ -83,5 +83,34 @@ def worker(
         from noetl.cli.process import WorkerCommand, run_worker
 
         return run_worker(WorkerCommand(nats, pool, slots, tuple(labels or ()), name))
+
+    finish("auto", command)
+
+
+@app.command("nats-users")
+def nats_users(
+    *,
+    pools: Annotated[
+        list[str] | None, typer.Argument(metavar="[POOL[=BUCKET]]...", help="Pools, and buckets of their results.")
+    ] = None,
+) -> None:
+    """Print the users of NATS that isolate pools: the `authorization` block of its configuration.
+
+    Servers use the user `noetl` with the password in the variable `NATS_PASSWORD`. The workers of a pool use
+    `pool-NAME` with `NATS_PASSWORD_NAME`, in capital letters; this user reaches only the subjects of its pool.
+    Set the variables for NATS, and put the output into its configuration. Without an argument there is one
+    pool, `default`. Without a bucket a pool uses the bucket of all results, `noetl-results`.
+
+    \b
+    Examples:
+      noetl nats-users default gpu > nats-users.conf
+      noetl nats-users default finance=results-finance
+    """
+
+    def command(_reporter: Reporter) -> int:
+        from noetl.runtime.adapters import nats_configuration
+
+        print(nats_configuration(pools or ["default"]), end="")
+        return OK
 
     finish("auto", command)

@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from noetl.clock import Clock
-from noetl.defaults import DEV_WORKERS, HOST, PORT, WORKER_SLOTS, WORKER_SLOTS_MAX
+from noetl.defaults import DEV_WORKERS, HOST, POOL, PORT, WORKER_SLOTS, WORKER_SLOTS_MAX
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
 from noetl.runtime.devcluster.folder import STATE, Folder, default_folder, random_key
 from noetl.runtime.devcluster.processes import ManagedProcess, ServiceSpec, describe_exit
 from noetl.runtime.devcluster.services import Nats, Postgres, free_port, is_free, nats_server_path, postgres_wheel
-from noetl.runtime.settings import DATABASE, KEY, LINK_KEY, NATS, NETWORKS, RESULTS, SERVER, TOKEN
+from noetl.runtime.settings import DATABASE, KEY, LINK_KEY, NATS, NETWORKS, POOL_KEY, POOL_KEYS, RESULTS, SERVER, TOKEN
 
 RESTART_S: Final = 0.5  # before a crashed process is restarted; doubled each time
 RESTART_MAX_S: Final = 30.0
@@ -33,7 +33,7 @@ TOKEN_FILE: Final = "token"
 ENVIRONMENT_FILE: Final = "environment"
 OWN_NETWORKS: Final = "127.0.0.0/8 ::1/128 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16"
 # Variables of another deployment must not reach the processes of this one.
-_OWN: Final = (DATABASE, NATS, SERVER, TOKEN, KEY, LINK_KEY, RESULTS)
+_OWN: Final = (DATABASE, NATS, SERVER, TOKEN, KEY, LINK_KEY, POOL_KEY, POOL_KEYS, RESULTS)
 
 
 class DevClusterOptions(NamedTuple):
@@ -62,6 +62,8 @@ class ClusterAddresses(NamedTuple):
     port: int
     key: str
     link_key: str
+    worker_nats: str  # NATS with the user of the default pool
+    pool_key: str  # of the default pool
 
     def __repr__(self) -> str:
         return "ClusterAddresses(***)"
@@ -114,9 +116,9 @@ class DevCluster:
         await self._start_group([(postgres.spec(), f"PostgreSQL {postgres.version}, {age}")])
         await postgres.create_database()
         await self._start_group([(nats.spec(), f"on {HOST}:{nats.port}, every write synced")])
-        key, link_key = folder.secret("key", random_key), folder.secret("link-key", random_key)
+        key, link_key, pool_key = (folder.secret(name, random_key) for name in ("key", "link-key", f"pool-key-{POOL}"))
         port = self.options.port or free_port()  # as late as possible: another process could take it
-        self._addresses = ClusterAddresses(postgres.url(), nats.url(), port, key, link_key)
+        self._addresses = ClusterAddresses(postgres.url(), nats.url(), port, key, link_key, nats.pool_url(), pool_key)
         await self._ensure_token(postgres.url())
         specs = self._specs(self.options, self._addresses, folder.path)
         for group in (specs[:1], specs[1:]):  # the first one alone, then all others together
@@ -249,12 +251,15 @@ class DevCluster:
 
 
 def server_environment(addresses: ClusterAddresses) -> dict[str, str]:
-    return {DATABASE: addresses.database, NATS: addresses.nats, KEY: addresses.key, LINK_KEY: addresses.link_key}
+    return {
+        DATABASE: addresses.database, NATS: addresses.nats, KEY: addresses.key, LINK_KEY: addresses.link_key,
+        POOL_KEYS: f"{POOL}={addresses.pool_key}",
+    }  # fmt: skip
 
 
 def worker_environment(addresses: ClusterAddresses) -> dict[str, str]:
-    """A worker needs neither the database nor the key of stored secrets."""
-    return {NATS: addresses.nats, LINK_KEY: addresses.link_key}
+    """A worker needs neither the database nor the keys of stored secrets and of servers."""
+    return {NATS: addresses.worker_nats, POOL_KEY: addresses.pool_key}
 
 
 def cluster_processes(options: DevClusterOptions, addresses: ClusterAddresses, folder: Path) -> list[ServiceSpec]:

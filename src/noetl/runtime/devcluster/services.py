@@ -21,8 +21,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from noetl.adapters.nats.permissions import SERVER_USER, NatsUser, PoolUser, nats_users, user_of
 from noetl.clock import Clock
-from noetl.defaults import HOST
+from noetl.defaults import HOST, POOL
 from noetl.errors import Rejected, Unavailable, install_hint
 from noetl.runtime.devcluster.folder import Folder, random_password
 from noetl.runtime.devcluster.processes import Account, ServiceSpec, exit_with_parent
@@ -255,7 +256,6 @@ def _plain_environment() -> dict[str, str]:
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
-NATS_USER: Final = "noetl"
 PAYLOAD_MB: Final = 8
 FILE_STORE_MAX: Final = "50G"
 MEMORY_STORE_MAX: Final = "256M"
@@ -272,20 +272,27 @@ class Nats:
         self._program = nats_server_path()
         self._folder = folder
         self._password = folder.secret("nats-password", random_password)
+        self._pool_password = folder.secret(f"nats-password-{POOL}", random_password)
         self.port = free_port(_last_port(folder))
         folder.put(PORT_FILE, f"{self.port}\n")
 
     def url(self) -> str:
         """It contains the password: pass it in environments only, never on command lines or in logs."""
-        return f"nats://{NATS_USER}:{self._password}@{HOST}:{self.port}"
+        return f"nats://{SERVER_USER}:{self._password}@{HOST}:{self.port}"
+
+    def pool_url(self) -> str:
+        """For workers of the default pool: their user reaches only the subjects of this pool."""
+        return f"nats://{user_of(POOL)}:{self._pool_password}@{HOST}:{self.port}"
 
     def spec(self) -> ServiceSpec:
+        worker = NatsUser(user_of(POOL), f'"{self._pool_password}"')
+        users = nats_users(NatsUser(SERVER_USER, f'"{self._password}"'), [PoolUser(POOL, worker)])
         config = self._folder.put(
             CONFIG_FILE,
             f'listen: "{HOST}:{self.port}"\n'
             'server_name: "noetl-up"\n'
             f"max_payload: {PAYLOAD_MB}MB\n"
-            f'authorization {{ user: "{NATS_USER}", password: "{self._password}" }}\n'
+            f"{users}"
             "jetstream {\n"
             f"  store_dir: {_quoted(self.store)}\n"
             "  sync_interval: always\n"

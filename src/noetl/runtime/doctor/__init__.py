@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from noetl import __version__
 from noetl.adapters.secrets.stored import KEY_BYTES, VARIABLE, KeyFile
 from noetl.errors import NoetlError, Rejected, install_hint
-from noetl.runtime.settings import LINK_KEY
+from noetl.runtime.settings import LINK_KEY, POOL_KEY, POOL_KEYS
 from noetl.secret import Secret
 
 Grade: TypeAlias = Literal["ok", "info", "warning", "error"]
@@ -108,7 +108,9 @@ def check_machine(options: DoctorOptions) -> list[Diagnosis]:
     found = [check_python(), check_sqlite(), *check_tools()]
     if options.environment.get(VARIABLE):
         found.append(check_key(options.environment))
-    if options.environment.get(LINK_KEY) or options.nats is not None:
+    if options.environment.get(POOL_KEY) or options.environment.get(POOL_KEYS):
+        found.append(check_pool_keys(options.environment))
+    if options.environment.get(LINK_KEY) or (options.nats is not None and not options.environment.get(POOL_KEY)):
         found.append(check_link_key(options.environment))
     if options.database is not None and not options.environment.get(VARIABLE):
         words = f"{VARIABLE} is not set: without it a server can neither store nor read secrets"
@@ -160,12 +162,27 @@ def check_key(environment: Mapping[str, str]) -> Diagnosis:
     return Diagnosis("key", "ok", f"{VARIABLE} holds {count} key{'s' if count > 1 else ''} for stored secrets")
 
 
+def check_pool_keys(environment: Mapping[str, str]) -> Diagnosis:
+    """The keys that isolate pools."""
+    from noetl.link.keys import LinkKey, parse_pool_keys
+
+    try:
+        if text := environment.get(POOL_KEY):
+            LinkKey.parsed(text)
+        pools = parse_pool_keys(environment.get(POOL_KEYS, ""))
+    except Rejected:
+        words = f"{POOL_KEY} or {POOL_KEYS} holds no keys: a key must be {KEY_BYTES} bytes in base64"
+        return Diagnosis("pool-keys", "error", words, f"{POOL_KEYS}='default=KEY gpu=KEY', each made by {MAKE_KEY}")
+    words = f"{POOL_KEYS} has the pools {', '.join(pools)}" if pools else f"{POOL_KEY} is set"
+    return Diagnosis("pool-keys", "ok", words)
+
+
 def check_link_key(environment: Mapping[str, str]) -> Diagnosis:
     text = environment.get(LINK_KEY, "")
     if not text:
         words = f"{LINK_KEY} is not set: workers receive no credentials"
         return Diagnosis("link-key", "warning", words, f"set the same key on servers and workers: {MAKE_KEY}")
-    from noetl.link.secret_channel import LinkKey
+    from noetl.link.keys import LinkKey
 
     try:
         LinkKey.parsed(text)
