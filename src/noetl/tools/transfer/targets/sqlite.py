@@ -10,7 +10,7 @@ import apsw
 from noetl.output import JSON, Output
 from noetl.tools.sql.stored import Stored, quoted_column, quoted_table, stored_ref
 from noetl.tools.sql.threads import StoppableThreads
-from noetl.tools.sqlite.session import DatabaseFile, bind, open_failure, prepare, require_file
+from noetl.tools.sqlite.session import Authorizer, DatabaseFile, bind, open_failure, prepare, require_file
 from noetl.tools.transfer.rows import Batches, Written
 from noetl.tools.transfer.targets.table import TableWrite, on_conflict
 
@@ -42,7 +42,7 @@ class SqliteTarget:
         require_file(self._file)
         connection = apsw.Connection(self._file.path, flags=apsw.SQLITE_OPEN_READWRITE)
         try:
-            prepare(connection)
+            prepare(connection, Authorizer())
             # An unknown column in double quotes is an error, and not a text.
             connection.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
             connection.execute("BEGIN IMMEDIATE")
