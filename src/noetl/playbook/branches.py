@@ -18,7 +18,7 @@ _NOOP = "noop"
 _OK = "{{ output.status == 'ok' }}"
 
 
-class Branch(NamedTuple):
+class BranchItems(NamedTuple):
     when: When | None  # None: else
     items: Sequence[Item]  # not empty
     at: Path
@@ -30,7 +30,7 @@ class Branching(NamedTuple):
     form: Form
     name: str
     desc: str | None
-    branches: Sequence[Branch]
+    branches: Sequence[BranchItems]
     whole: bool  # False: a part of it could not be read
     at: Path
 

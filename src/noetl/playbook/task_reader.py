@@ -7,7 +7,7 @@ from typing import NamedTuple
 from noetl.errors import Related
 from noetl.output import JSON
 from noetl.playbook import source
-from noetl.playbook.branches import Branch, Branching, Item, expanded
+from noetl.playbook.branches import Branching, BranchItems, Item, expanded
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import DECISIONS, Form, Policy, Rule, Task
@@ -66,23 +66,23 @@ class TaskReader:
         read = [branch for branch in branches if branch is not None]
         return Branching(form, name, data.get("desc"), read, len(read) == len(branches), at) if read else None
 
-    def _branches(self, data: JSON, name: str, at: Path) -> list[Branch | None]:
+    def _branches(self, data: JSON, name: str, at: Path) -> list[BranchItems | None]:
         if isinstance(data, dict):
             items = self._inside(data, "tool", at, name)
-            return [Branch(data["when"], items, at) if items and "when" in data else None]
+            return [BranchItems(data["when"], items, at) if items and "when" in data else None]
         if not data:
             fix = '- when: "{{ … }}"\n  then: {kind: …}'
             self.report.add("missing-key", at, f'"{at[-1]}" has no branches', key=True, fix=fix)
         last = len(data) - 1
         return [None if each is None else self._branch(each, name, (*at, i), i == last) for i, each in enumerate(data)]
 
-    def _branch(self, data: dict[str, JSON], name: str, at: Path, last: bool) -> Branch | None:
+    def _branch(self, data: dict[str, JSON], name: str, at: Path, last: bool) -> BranchItems | None:
         invalid, otherwise, _ = self.rule_parts(data, at, last, "branch", "{kind: …}")
         holder, inside = (data.get("else"), (*at, "else")) if otherwise else (data, at)
         if invalid or holder is None:
             return None
         items = self._inside(holder, "then", inside, f"{name}_{'else' if otherwise else at[-1]}")
-        return Branch(None if otherwise else data["when"], items, at) if items else None
+        return BranchItems(None if otherwise else data["when"], items, at) if items else None
 
     def _inside(self, holder: dict[str, JSON], key: str, at: Path, owner: str) -> list[Item]:
         """The items under a key, which must not be empty."""

@@ -52,7 +52,7 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
     (
         LinkStartRequest("e", "d", Start(workload={"x": 1}, by="me")),
         b'{"v":1,"ask":"started","body":{"execution_id":"e","digest":"d","start":{"workload":{"x":1},'
-        b'"parent":null,"depth":0,"by":"me","error":null,"keychain":{}}}}',
+        b'"parent":null,"depth":0,"by":"me","error":null,"keychain":{},"level":1}}}',
     ),
     (
         encode_command("e", Cancel(reason="r")),
@@ -77,6 +77,15 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
 def test_requests(request_: LinkRequest, wire: bytes) -> None:
     assert encode_request(request_) == wire
     assert decode_request(wire) == request_
+
+
+def test_a_start_of_a_process_that_knows_no_level() -> None:
+    """0.1 sends none."""
+    wire = (
+        b'{"v":1,"ask":"started","body":{"execution_id":"e","digest":"d","start":{"workload":{"x":1},'
+        b'"parent":null,"depth":0,"by":"me","error":null,"keychain":{}}}}'
+    )
+    assert decode_request(wire) == LinkStartRequest("e", "d", Start(workload={"x": 1}, by="me"))
 
 
 def test_replies() -> None:
