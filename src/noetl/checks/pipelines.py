@@ -31,9 +31,9 @@ class Way(NamedTuple):
 
 def ways(tasks: tuple[CompiledTask, ...]) -> dict[str, Way]:
     names = [each.source.name for each in tasks]
-    after = dict(zip(names, [*names[1:], END], strict=True))
+    after, known = dict(zip(names, [*names[1:], END], strict=True)), frozenset(names)
     after |= {each.source.name: each.source.after or END for each in tasks if each.source.after is not None}
-    return {each.source.name: _way(each, after[each.source.name], frozenset(names)) for each in tasks}
+    return {each.source.name: _way(each, after[each.source.name], known) for each in tasks}
 
 
 def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:

@@ -154,7 +154,7 @@ class ReadChecker:
             message = f'"{name}" never runs before "{use.task.name}"'
             self.report.add("task-not-run", use.path, message, word=name)
         elif len(read.path) > 1:
-            self._output_field(name, [task for task in use.owner.tasks if task.name == name], use, read)
+            self._output_field(name, self._owner(use).tasks[name], use, read)
 
     def _declared(self, declared: Sequence[InputField], use: TemplateUse, read: Read) -> None:
         names = [field.name for field in declared]
@@ -229,7 +229,7 @@ class ReadChecker:
         if (
             read.optional
             or owner.undoes is not None
-            or any(owner.runs_before(each, name) for each in owner.tasks - owner.decisions)
+            or any(owner.runs_before(each, name) for each in owner.tasks.keys() - owner.decisions)
         ):
             return  # A compensation begins with the output of the run that it undoes (D116).
         word = ".".join(map(str, read.path))
@@ -329,9 +329,8 @@ class ReadChecker:
             self._error(use, read, lenient=True)
 
     def _keychain(self, use: TemplateUse, read: Read) -> None:
-        names = [entry.name for entry in self.program.playbook.keychain]
-        if read.path[1] not in names:
-            near = self.report.similar(str(read.path[1]), names)
+        if read.path[1] not in self._keychain_names:
+            near = self.report.similar(str(read.path[1]), self._keychain_names)
             hint = f'; did you mean "{near}"?' if near else ""
             word = f"keychain.{read.path[1]}"
             message = f'keychain has no entry "{read.path[1]}"{hint}'
@@ -357,7 +356,7 @@ class ReadChecker:
 
     def _written(self, code: str, known: _Paths, use: TemplateUse, read: Read) -> None:
         if not read.optional and not known.touch(read.path[1:]):
-            self._missing(code, use, read, {str(target[0]) for target in known.targets})
+            self._missing(code, use, read, known.names)
 
     def _missing(
         self,
@@ -382,6 +381,10 @@ class ReadChecker:
         if at not in self.own:
             self.own[at] = _Owner(use.owner, self._calls, self.program)
         return self.own[at]
+
+    @cached_property
+    def _keychain_names(self) -> set[str]:
+        return {entry.name for entry in self.program.playbook.keychain}
 
     @cached_property
     def _calls(self) -> _Calls:
@@ -428,6 +431,11 @@ class _Paths:
         self.targets: set[Path] = {*found, *((name,) for name in names)}
         self.prefixes: set[Path] = {each[:length] for each in self.targets for length in range(1, len(each) + 1)}
 
+    @cached_property
+    def names(self) -> set[str]:
+        """The first parts of the paths."""
+        return {str(target[0]) for target in self.targets}
+
     def touch(self, path: Path) -> bool:
         """Is the path, a part of it, or something below it written?"""
         return path in self.prefixes or any(path[:length] in self.targets for length in range(1, len(path)))
@@ -458,7 +466,9 @@ class _Owner:
 
     def __init__(self, owner: Pipeline, calls: _Calls, program: Program) -> None:
         self.loops = owner.loops
-        self.tasks = {task.name for task in owner.tasks}
+        self.tasks: dict[str, list[Task]] = {}  # by name
+        for task in owner.tasks:
+            self.tasks.setdefault(task.name, []).append(task)
         self.decisions = {task.name for task in owner.tasks if task.form != "task"}
         self.iterators = {loop.iterator for loop in owner.loops}
         self.inside_loop = isinstance(owner, Block) and owner.name in calls.inside_loop

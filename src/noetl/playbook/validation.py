@@ -68,6 +68,8 @@ class ProblemReport:
 
         Comparing is slow, so a document with thousands of mistakes gets no more suggestions.
         """
+        if self._compared > NAMES_COMPARED_MAX:
+            return None  # not even sorted: with thousands of names and mistakes, that takes most of the time
         names = sorted(known)
         self._compared += len(names)
         if self._compared > NAMES_COMPARED_MAX:

@@ -1,0 +1,81 @@
+"""The work of a check grows with the size of the text, also when it has thousands of names and mistakes.
+
+The work is counted in instructions of Python's virtual machine: a test must not depend on an idle machine.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from noetl.checks.checker import check
+from noetl.playbook.source import parse
+from noetl.playbook.validation import NAMES_COMPARED_MAX, ProblemReport
+from noetl.tool import Tools
+from tests.playbooks import HEAD
+
+KINDS = Tools.installed().kinds()
+FEW, MANY = 60, 240
+
+
+def _steps(count: int, more: Callable[[int], str]) -> str:
+    names = ["start", *(f"s{number}" for number in range(1, count))]
+    return "workflow:\n" + "".join(f"- step: {name}\n{more(number)}" for number, name in enumerate(names))
+
+
+def unset_names(count: int) -> str:
+    return HEAD + _steps(
+        count,
+        lambda number: (
+            f"  tool: {{kind: noop, input: {{a: '{{{{ ctx.zq{number} }}}}'}}}}\n  set: {{ctx.w{number}: 1}}\n"
+        ),
+    )
+
+
+def tasks_by_name(count: int) -> str:
+    task = "  - {{name: t{0}, kind: noop, input: {{a: '{{{{ t{1}.data }}}}'}}}}\n"
+    tasks = "".join(task.format(number, max(0, number - 1)) for number in range(count))
+    return f"{HEAD}workflow:\n- step: start\n  tool:\n{tasks}"
+
+
+def work(text: str) -> int:
+    done = 0
+
+    def trace(frame: FrameType, event: str, _argument: Any) -> Any:
+        nonlocal done
+        frame.f_trace_opcodes, frame.f_trace_lines = True, False
+        done += event == "opcode"
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        check(text, KINDS, "t.yaml")
+    finally:
+        sys.settrace(before)
+    return done
+
+
+@pytest.mark.parametrize("shape", [unset_names, tasks_by_name])
+def test_the_work_grows_with_the_size_of_the_text(shape: Callable[[int], str]) -> None:
+    work(shape(2))  # what is done once is not counted
+    assert work(shape(MANY)) <= 1.1 * MANY / FEW * work(shape(FEW))
+
+
+def test_names_are_not_read_when_there_were_too_many_mistakes() -> None:
+    report = ProblemReport(parse(HEAD, "t.yaml").document)
+    read = 0
+
+    def names() -> Iterator[str]:
+        nonlocal read
+        for number in range(1_000):
+            read += 1
+            yield f"name{number}"
+
+    for _ in range(NAMES_COMPARED_MAX // 100):
+        report.similar("nothing", names())
+    assert read <= NAMES_COMPARED_MAX + 1_000
