@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from noetl.checks.reads import ReadChecker, check_comparisons, check_references
+from noetl.checks.reads import ReadChecker, check_comparisons
+from noetl.checks.references import check_references
 from noetl.net.graph import cycles
 from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes

@@ -10,9 +10,9 @@ from noetl.errors import PlaybookError, Problem
 if TYPE_CHECKING:
     from noetl.playbook.kinds import Kinds
 
-Outcome = Literal["migrated", "with notes", "by hand", "refused"]
+FileState = Literal["migrated", "with notes", "by hand", "refused"]
 
-_MEANINGS: dict[Outcome, str] = {
+_MEANINGS: dict[FileState, str] = {
     "migrated": "pass the check, without notes",
     "with notes": "pass the check, with notes about differences in meaning",
     "by hand": "the result has problems that need a change by hand",
@@ -25,7 +25,7 @@ class ReportedFile(NamedTuple):
     """The result of one file."""
 
     name: str
-    outcome: Outcome
+    state: FileState
     notes: tuple[str, ...] = ()  # the codes
     problems: tuple[Problem, ...] = ()
 
@@ -47,15 +47,15 @@ def report_file(name: str, text: str, kinds: Kinds) -> ReportedFile:
 
 
 def report_lines(files: list[ReportedFile]) -> list[str]:
-    """The table of a folder: outcomes, causes with an example and a way out, notes."""
+    """The table of a folder: states, causes with an example and a way out, notes."""
     lines = [f"{len(files)} playbooks"]
-    for outcome, meaning in _MEANINGS.items():
-        count = sum(file.outcome == outcome for file in files)
-        lines.append(f"  {count:5}  {outcome:<10}  {meaning}")
-    for outcome in ("refused", "by hand"):
-        found = _causes([file for file in files if file.outcome == outcome])
+    for state, meaning in _MEANINGS.items():
+        count = sum(file.state == state for file in files)
+        lines.append(f"  {count:5}  {state:<10}  {meaning}")
+    for state in ("refused", "by hand"):
+        found = _causes([file for file in files if file.state == state])
         if found:
-            lines += ["", f"{outcome}, by cause:"]
+            lines += ["", f"{state}, by cause:"]
         for cause, problems in found:
             first = problems[0]
             lines.append(f"  {len(problems):5}  {cause}")

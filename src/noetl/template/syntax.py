@@ -23,7 +23,7 @@ _CLOSING = frozenset({"rparen", "rbracket", "rbrace"})
 _TAG_ENDS = frozenset({"variable_end", "block_end"})
 _SIGNS = frozenset({"sub", "add"})
 _BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call", "filter", "set"})
-_FOREIGN = {"&&": "and", "||": "or", "!==": "!=", "===": "=="}
+_MISTAKEN = {"&&": "and", "||": "or", "!==": "!=", "===": "=="}
 _TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
 _TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
 _CR_STAND_INS = "\x1f\x1e\x1d\x1c"  # white space to Jinja2, but not line breaks
@@ -127,7 +127,7 @@ def parse(source: str) -> Syntax:
         body = reader.subparse()
     except TemplateSyntaxError as error:
         message = _plain(error.message or "the template cannot be parsed")
-        wrong, right = _foreign_operator(source, message)
+        wrong, right = _symbol_instead_of_word(source, message)
         raise _bad(f"{message}; instead of {wrong} write {right}" if wrong else message, error.lineno, right) from None
     except _LimitExceeded as exceeded:
         raise _bad(*exceeded.args) from None
@@ -159,10 +159,10 @@ def _bad(message: str, line: int, fix: str | None = None) -> BadTemplate:
     return BadTemplate((Fault("bad-template", message, line, fix=fix),))
 
 
-def _foreign_operator(source: str, message: str) -> tuple[str | None, str | None]:
+def _symbol_instead_of_word(source: str, message: str) -> tuple[str | None, str | None]:
     """An operator of another language in a template that cannot be parsed, and the operator of this one."""
     code = " ".join(_TAG.findall(_TEXT.sub("''", source)))
-    for wrong, right in _FOREIGN.items():
+    for wrong, right in _MISTAKEN.items():
         if wrong in code:
             return wrong, right
     if "!" in code.replace("!=", ""):

@@ -43,7 +43,15 @@ def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_wh
         ),
         (
             "migrate a.yaml --write --exact --annotate",
-            {"file": "a.yaml", "output": None, "write": True, "diff": False, "exact": True, "annotate": True},
+            {
+                "file": "a.yaml",
+                "output": None,
+                "write": True,
+                "diff": False,
+                "exact": True,
+                "annotate": True,
+                "report": False,
+            },
         ),
         ("schema --output s.json", {"output": "s.json"}),
     ],

@@ -7,6 +7,7 @@ import re
 
 import pytest
 
+from noetl.ids import trace_id
 from tests.unit.cli.executed import ENDED, LEFT, mixed_file
 from tests.unit.cli.invoke import run_events
 
@@ -61,7 +62,7 @@ def test_jsonl_is_one_envelope_a_line(mixed: str, capsys: pytest.CaptureFixture[
     assert told[3] == {
         "event_id": f"{LEFT}/3.1",
         "execution_id": LEFT,
-        "trace_id": LEFT.replace("-", ""),
+        "trace_id": trace_id(LEFT),
         "seq": 3,
         "part": 1,
         "timestamp": "2024-01-02T03:04:05Z",

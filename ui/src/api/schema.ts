@@ -1276,6 +1276,8 @@ export interface components {
                 number
             ] | null;
             started_at?: string | null;
+            /** @default 1 */
+            held?: number;
             /** @constant */
             fact: "frame.lost";
         };

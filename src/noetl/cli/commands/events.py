@@ -109,7 +109,7 @@ _HELD = {True: "true", False: "false"}
 # Fields that the line shows elsewhere, or that mean nothing to a person.
 _SHOWN_ELSEWHERE = frozenset({
     "run", "frame", "call", "task", "index", "token", "attempt", "epoch", "input_hash", "started_at", "digest",
-    "next", "keep",
+    "next", "keep", "level",
 })  # fmt: skip
 _LEFT_OUT = {
     "token.enqueued": frozenset({"id", "event", "playbook", "parent"}),

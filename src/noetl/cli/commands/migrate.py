@@ -44,7 +44,6 @@ def migrate(
 
     \b
     Examples:
-      noetl migrate old.yaml
       noetl migrate old.yaml --diff
       noetl migrate old.yaml --write --annotate
       noetl migrate --report playbooks/
@@ -111,7 +110,7 @@ def report_folder(reporter: Reporter, folder: str) -> int:
             found.append(report_file(name, text, kinds))
     for line in report_lines(found):
         reporter.screen.line(line)
-    return OK if all(file.outcome in ("migrated", "with notes") for file in found) else FAILED
+    return OK if all(file.state in ("migrated", "with notes") for file in found) else FAILED
 
 
 def _print_diff(old: str, new: str, name: str, screen: Screen) -> None:

@@ -117,8 +117,6 @@ async def _up(reporter: Reporter, options: DevClusterOptions) -> int:
     clock = SystemClock()
     cluster = DevCluster(options, clock, lambda status: _print_status(reporter, status))
     _print(reporter, Styled("noetl up", "strong"), f"  in {cluster.path}")
-    if os.geteuid() == 0:
-        _print(reporter, Styled("workers run as root, and so do python and shell tasks", "warning"))
     begun = clock.monotonic()
     interrupts = Interrupts(lambda: _print(reporter, "stopping; press Ctrl-C again to stop at once"))
     with interrupts:
@@ -164,6 +162,8 @@ def _print_ready(reporter: Reporter, state: dict[str, JSON], seconds: float) -> 
         "Ctrl-C stops everything; the next `noetl up` continues open executions",
     ):
         _print(reporter, line)
+    if os.geteuid() == 0:
+        _print(reporter, Styled("workers run as root, and so do python and shell tasks", "warning"))
     if reporter.json:
         from noetl.cli.output.documents import as_line
 

@@ -312,8 +312,12 @@ def hand_on(book: Book) -> None:
     for step in book.steps:
         own = step.body.entry("args") or step.body.entry("input")
         arguments = own.value if own is not None and isinstance(own.value, Map) else None
+        # The step `input` of a canonical text is not for its tasks.
+        public = book.public or bool(received.get(step.name)) or (own is not None and own.name == "args")
         if step.body.get("loop") is not None and own is not None and arguments is not None:
-            _into_tasks(book, step, own, arguments)
+            _into_tasks(book, step, own, arguments, public=public)
+            continue
+        if not public:
             continue
         keys = [each.name for each in arguments.entries] if arguments is not None else []
         keys += sorted(received.get(step.name, set()) - set(keys))
@@ -345,7 +349,7 @@ def _bind(book: Book, body: Map, kind: str, keys: list[str], scope: str) -> None
     book.changed()
 
 
-def _into_tasks(book: Book, step: StepPart, own: LayoutEntry, arguments: Map) -> None:
+def _into_tasks(book: Book, step: StepPart, own: LayoutEntry, arguments: Map, *, public: bool) -> None:
     """The arguments of a looped step are bound in each iteration, so they belong to its tasks."""
     tasks = parts.tasks(step.body)
     reads = any(
@@ -353,7 +357,8 @@ def _into_tasks(book: Book, step: StepPart, own: LayoutEntry, arguments: Map) ->
         for leaf in leaves(arguments)
         for reading in free_reads(leaf.text)
     )
-    if not tasks or not (reads or any(task.kind in ("python", "playbook", "workbook") for task in tasks)):
+    takes = public and any(task.kind in ("python", "playbook", "workbook") for task in tasks)
+    if not tasks or not (reads or takes):
         return
     for index, task in enumerate(tasks):
         inputs = task.body.map("input")
