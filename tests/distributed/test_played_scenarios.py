@@ -35,6 +35,10 @@ NOT_PLAYED = {
     "results_ref_names": "its Ref names the execution of the transcript; in another execution it is data",
     "templates_dates": "its values are dates of the clock",
     "pause_then_cancel": "a real child is cancelled with its parent, and ends before it",
+    "input_refused": "the API refuses the request, and records nothing: see tests/api/test_inputs.py",
+    "input_of_a_child": "its execution is started as a child: see tests/e2e/test_inputs.py",
+    "pipeline_tries": "it reports single tries: see tests/e2e/test_tries.py",
+    "retried_between_tries": "it reports single tries: see tests/e2e/test_tries.py",
 }
 # Two of its runs are concurrent, and the last one determines the output, which is random in a real deployment.
 EITHER_ENDS_LAST = {"order_of_writes"}

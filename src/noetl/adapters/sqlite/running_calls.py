@@ -80,6 +80,9 @@ class RunningCalls:
             self._descriptor = -1
             assert self._path is not None
             self._path.unlink(missing_ok=True)
+        with suppress(Unavailable, OSError):  # the next process tries again
+            for file in self._dead():
+                self._remove_if_over(file)
 
     def lost(self, execution_id: str) -> list[Lose]:
         """The calls of an execution that were running when their processes died."""
@@ -98,8 +101,11 @@ class RunningCalls:
             entries = _entries(file)
             for slot, _ in [each for each in entries if each[1].execution_id == execution_id]:
                 _clear(file, slot)
-            if not any(self._is_open(call.execution_id) for _, call in _entries(file)):
-                file.unlink(missing_ok=True)
+            self._remove_if_over(file)
+
+    def _remove_if_over(self, file: Path) -> None:
+        if not any(self._is_open(call.execution_id) for _, call in _entries(file)):
+            file.unlink(missing_ok=True)
 
     def _is_open(self, execution_id: str) -> bool:
         return bool(self._database.fetch(_OPEN, (execution_id,)))
