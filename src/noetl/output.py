@@ -16,7 +16,7 @@ JSON: TypeAlias = Any  # None, bool, int, float, str, list or dict with str keys
 
 ERROR_KINDS = (  # besides the kinds of tools; docs/guides/failures.md explains the common ones
     "timeout", "template", "input", "output", "validation", "credential", "reference", "payload-too-large", "loop",
-    "ctx-conflict", "routing", "rule", "playbook", "workbook", "runaway", "limit", "lost", "cancelled", "tool",
+    "ctx-conflict", "routing", "rule", "playbook", "workbook", "runaway", "limit", "poison", "cancelled", "tool",
     "internal", "damaged", "problems", "not-found", "not-supported", "bad-path", "changed", "exists", "denied",
 )  # fmt: skip
 OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the part of the tool: output.http, …

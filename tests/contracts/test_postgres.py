@@ -500,6 +500,22 @@ def test_leases_go_by_the_time_of_the_database() -> None:
     run(work)
 
 
+_WAITING = "SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+def test_a_server_that_starts_while_the_first_one_writes_the_number_of_partitions_reads_it() -> None:
+    async def work() -> None:
+        async with fresh() as made, store_on(made, 64) as store:
+            async with made.transaction() as first:
+                await first.execute("INSERT INTO noetl.house (partitions) VALUES (64)")
+                later = asyncio.create_task(store.own("s2", range(64), TTL_S))
+                while not await made.fetch(_WAITING):
+                    pass
+            assert len((await later).epochs) == 64
+
+    run(work)
+
+
 def test_servers_that_count_partitions_differently_are_refused() -> None:
     async def work() -> None:
         async with fresh() as made, store_on(made, 64) as store, store_on(made, 4) as other:

@@ -75,3 +75,8 @@ def test_every_tool_can_be_made_under_a_policy() -> None:
         "transfer",
     }
     assert {kind for kind, tool in made.items() if tool is None} == set()
+
+
+def test_every_tool_that_is_repeated_names_its_failures() -> None:
+    kinds = Tools.installed(AddressPolicy.of_server("")).kinds()
+    assert [name for name, kind in kinds.items() if kind.repeats and kind.failures is None] == []

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -190,9 +190,12 @@ class WrittenCalls:
         self._tool = tool
         self._running = running
 
-    async def __call__(self, called: RunTask, context: CallContext) -> Output:
+    def __call__(self, called: RunTask, context: CallContext) -> Awaitable[Output]:
+        return (self._tool if called.task.pure else self._write)(called, context)
+
+    async def _write(self, called: RunTask, context: CallContext) -> Output:
         current = CURRENT_FRAME.get()
-        if called.task.pure or current is None:
+        if current is None:
             return await self._tool(called, context)
         slot = self._running.begin(*current)
         try:

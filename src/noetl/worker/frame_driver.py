@@ -86,9 +86,15 @@ class FrameDriver:
         self._missing: Output | None = None  # the failure to read an item or an earlier result
         self._lost = grant.lost
         self._credentials = FrameCredentials(worker.keychain)
-        self.values = StoredValues(self)
+        self._values: StoredValues | None = None  # most frames need none
         self._next_progress = 0.0
         self.result_policy = DEFAULT  # of the running task
+
+    @property
+    def values(self) -> StoredValues:
+        if self._values is None:
+            self._values = StoredValues(self)
+        return self._values
 
     def now(self) -> datetime:
         """The owner's time, extrapolated with the local monotonic clock."""
@@ -123,6 +129,7 @@ class FrameDriver:
         except Stopped:
             self.committed = False  # our last results are not in the log
         finally:
+            self._values = None  # a cycle of references would leave each driver to the garbage collector
             if self._reporting is not None:
                 self._reporting.cancel()
 

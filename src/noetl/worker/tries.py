@@ -33,7 +33,7 @@ class RetryPolicy(NamedTuple):
 
     def repeats(self, output: Output, tries: Tries) -> bool:
         error = output.error
-        if error is None or tries[-1]["try"] >= self.attempts or error.kind == "lost":
+        if error is None or tries[-1]["try"] >= self.attempts or error.kind == "poison":
             return False
         return error.retryable if self.on is None else error.kind in self.on
 

@@ -105,7 +105,7 @@ def test_rules_see_only_the_last_output_and_their_retry_makes_all_tries_again_d2
         ("{attempts: 3}", BAD, 1),  # it is not retryable
         ("{attempts: 3, on: [http]}", BAD, 3),
         ("{attempts: 3, on: [timeout]}", DOWN, 1),
-        ("{attempts: 3, on: [lost, http]}", failed("lost", "gone"), 1),
+        ("{attempts: 3, on: [poison, http]}", failed("poison", "gone"), 1),
         ("{attempts: 1}", DOWN, 1),
         ("{delay: 0.1}", DOWN, 3),  # the default
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 from msgspec.structs import replace
@@ -14,6 +15,7 @@ from noetl.errors import Unavailable
 from noetl.output import Output, failed
 from noetl.ports import Link, ReportAnswer
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
+from noetl.worker.frame_driver import FrameDriver
 from tests.unit.control.runtimes import memory_runtime, run_in
 from tests.unit.worker.test_calls import NO_RESPONSE
 
@@ -113,3 +115,24 @@ def test_a_result_is_kept_for_minutes_while_no_server_is_there_and_its_call_is_m
     run_in(runtime, work)
     assert len(calls) == 1
     assert sum(runtime.waits) > 300
+
+
+def test_frames_leave_no_work_for_the_garbage_collector() -> None:
+    body = (
+        "workflow:\n- step: start\n  loop: {in: '{{ range(20) }}', iterator: n}\n"
+        "  tool: {kind: noop, input: {n: '{{ iter.n }}'}}\n"
+    )
+
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await runtime.end("e")
+
+    memory = memory_runtime({"t": body})
+    gc.collect()
+    gc.disable()
+    try:
+        run_in(memory, work, slots=1)
+        left = [each for each in gc.get_objects() if isinstance(each, FrameDriver)]
+        assert len(left) <= 1, "a driver that has ended is freed without the collector"
+    finally:
+        gc.enable()

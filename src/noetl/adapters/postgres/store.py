@@ -94,12 +94,9 @@ WITH here AS (
 )
 SELECT name FROM noetl.servers WHERE until > now() AND name <> $1 UNION SELECT name FROM here ORDER BY name
 """
-_COUNT: Final = """
-WITH first AS (
-    INSERT INTO noetl.house (partitions) VALUES ($1) ON CONFLICT DO NOTHING RETURNING partitions
-)
-SELECT partitions FROM first UNION ALL SELECT partitions FROM noetl.house
-"""
+# Two statements: the one that meets a row committed meanwhile does not see it.
+_FIRST_COUNT: Final = "INSERT INTO noetl.house (partitions) VALUES ($1) ON CONFLICT DO NOTHING"
+_COUNT: Final = "SELECT partitions FROM noetl.house"
 
 _Range: TypeAlias = tuple[str, int, int]  # execution, after, up to
 
@@ -213,7 +210,8 @@ class PostgresStore:
         """Raises Unavailable: servers with different numbers would own the same executions."""
         if self._is_checked:
             return
-        ((count,), *_) = await self._database.fetch(_COUNT, self._partitions)
+        await self._database.fetch(_FIRST_COUNT, self._partitions)
+        ((count,),) = await self._database.fetch(_COUNT)
         if count != self._partitions:
             raise Unavailable(f"the log has {count} partitions, but this server expects {self._partitions}")
         self._is_checked = True

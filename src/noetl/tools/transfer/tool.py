@@ -115,6 +115,7 @@ class TransferTool(Tool):
     kind = "transfer"
     connects = True
     ignores = ("auth",)
+    failures = ("transfer", "postgres", "sqlite", "duckdb", "object")
     Input = TransferInput
     defaults = {"timeout": 3600}
     output = "transfer"
