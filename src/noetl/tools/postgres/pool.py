@@ -17,6 +17,7 @@ from noetl.addresses import Network, refusal
 from noetl.output import JSON, Output, failed
 from noetl.secret import Secret
 from noetl.tools.errors import ToolError, allow_hint
+from noetl.tools.postgres.received import ReceivedBytes
 from noetl.tools.postgres.tool import CONNECTIONS, CONNECTIONS_MAX
 
 Connection: TypeAlias = Any  # asyncpg's
@@ -183,7 +184,7 @@ class ConnectionPools:
             hosts = [
                 (address, port) for host, port in target.hosts for address in await self._allowed_addresses(host, port)
             ]
-            return await asyncpg.connect(
+            connection = await asyncpg.connect(
                 target.options,
                 host=[host for host, _ in hosts],
                 port=[port for _, port in hosts],
@@ -195,6 +196,8 @@ class ConnectionPools:
                 **({"ssl": _ssl_context(target)} if target.verify else {}),
                 **named,
             )
+            ReceivedBytes.attach(connection)
+            return connection
 
         return asyncpg.create_pool(
             min_size=0,

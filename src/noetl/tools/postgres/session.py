@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
@@ -17,6 +17,7 @@ from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
 from noetl.tool import Call
 from noetl.tools.errors import InvalidInput, ToolError, store_failure
+from noetl.tools.postgres.received import ReceivedBytes, rows_too_large
 from noetl.tools.postgres.values import BoundValue, RowConverter, cast_placeholder, encode_parameter
 from noetl.tools.sql.statements import (
     RowLimit,
@@ -32,9 +33,15 @@ if TYPE_CHECKING:
     from noetl.tools.postgres.tool import PostgresInput
 
 BATCH_ROWS = 1_000
+FIRST_ROWS = 100  # of the first batch; the size of its rows decides about the next one
+BATCH_BYTES = 16 * 1024 * 1024
+ROWS_BYTES_MAX = 256 * 1024 * 1024  # of the rows of one statement, or of one batch that is passed on
+ROW_BYTES, VALUE_BYTES = 240, 56  # of Python's objects, beside the bytes of a value
 ROLLBACK_S = 5.0
 TIMEOUT_MAX_MS = 2_147_483_647
 _READS: Final = frozenset({"SELECT", "VALUES", "SHOW", "TABLE"})
+# Statements that return rows and may run inside a transaction, so a cursor can read their rows.
+_CURSOR: Final = frozenset({"SELECT", "VALUES", "TABLE", "WITH", "INSERT", "UPDATE", "DELETE", "MERGE"})
 
 # Serialization failure, deadlock, lost connection, shutdown, too many connections: a retry may succeed.
 RETRYABLE: Final = re.compile(r"40001|40003|40P01|08...|57P0.|53300")
@@ -54,6 +61,8 @@ class PostgresSession:
         self.call = call
         self.unknown = False  # if the connection is lost now, the sent statement may have taken effect
         self._limit = RowLimit(call.spec)
+        self._received = ReceivedBytes.of(connection)
+        self._batch_bytes = 0  # memory that the last batch needs
 
     async def run(self, input: PostgresInput) -> Output:
         try:
@@ -107,9 +116,17 @@ class PostgresSession:
         prepared, values = await self.prepare(statement)
         if not prepared.get_attributes():
             return await self._run_alone(statement, prepared, values)
+        return await self._collect(self.batches(statement, prepared, values))
+
+    async def _collect(self, batches: AsyncGenerator[list[dict[str, JSON]], None]) -> StatementResult:
+        """Raises TooLarge."""
         rows: list[dict[str, JSON]] = []
-        async with aclosing(self.batches(statement, prepared, values)) as batches:
+        size = 0
+        async with aclosing(batches):
             async for batch in batches:
+                size += self._batch_bytes
+                if size > ROWS_BYTES_MAX:
+                    raise rows_too_large(ROWS_BYTES_MAX)
                 rows += batch
                 self._limit.check(len(rows))
         return StatementResult(rows, len(rows))
@@ -117,29 +134,51 @@ class PostgresSession:
     async def batches(
         self, statement: Statement, prepared: Any, values: list[Any]
     ) -> AsyncGenerator[list[dict[str, JSON]], None]:
-        """Rows by a cursor, so that only one batch is in memory unless the caller keeps more."""
-        converter = RowConverter(prepared.get_attributes())
+        """Rows by a cursor, so that only one batch is in memory unless the caller keeps more. Raises TooLarge."""
         transaction = self.connection.transaction()
         await transaction.start()
         try:
-            cursor = await prepared.cursor(*values)
-            while records := await cursor.fetch(BATCH_ROWS):
-                yield converter.convert(records)
-                if len(records) < BATCH_ROWS:
-                    break
+            async with aclosing(self._cursor(prepared, values)) as batches:
+                async for batch in batches:
+                    yield batch
         except BaseException:
             await self._roll_back(transaction)
             raise
         self.unknown = statement.verb not in _READS
         await transaction.commit()
 
+    async def _cursor(self, prepared: Any, values: list[Any]) -> AsyncGenerator[list[dict[str, JSON]], None]:
+        """Batches of rows, inside a transaction. The number of rows in a batch depends on their size."""
+        converter = RowConverter(prepared.get_attributes())
+        row_bytes = ROW_BYTES + VALUE_BYTES * len(converter.names)
+        cursor = await prepared.cursor(*values)
+        wanted = FIRST_ROWS
+        while True:
+            with self._received.limited(ROWS_BYTES_MAX):
+                records = await cursor.fetch(wanted)
+            if not records:
+                return
+            received = self._received.count
+            self._batch_bytes = received + row_bytes * len(records)
+            if received > converter.JSON_BYTES_MIN:
+                self._batch_bytes += converter.json_bytes(records)
+                if self._batch_bytes > ROWS_BYTES_MAX:
+                    raise rows_too_large(ROWS_BYTES_MAX)
+            yield converter.convert(records)
+            if len(records) < wanted:
+                return
+            wanted = max(1, min(BATCH_ROWS, BATCH_BYTES * len(records) // max(1, received)))
+
     async def _roll_back(self, transaction: Any) -> None:
         """Also after a cancellation. If the server does not answer, the connection is closed."""
+        import asyncpg
+
         try:
             async with asyncio.timeout(ROLLBACK_S):
                 await transaction.rollback()
         except Exception:  # noqa: BLE001  # any exception of the driver for a broken connection
-            self.connection.terminate()
+            with suppress(asyncpg.InterfaceError):  # it was lost, so the pool has already dropped it
+                self.connection.terminate()
 
     async def _command(self, statements: list[Statement]) -> StatementResult:
         for statement in statements:
@@ -147,6 +186,8 @@ class PostgresSession:
         if len(statements) == 1:
             # Some statements, such as VACUUM, cannot run inside a transaction.
             prepared, values = await self.prepare(statements[0])
+            if prepared.get_attributes() and statements[0].verb in _CURSOR:
+                return await self._collect(self.batches(statements[0], prepared, values))
             return await self._run_alone(statements[0], prepared, values)
         rows: list[dict[str, JSON]] | None = None
         rowcount: int | None = None
@@ -155,7 +196,10 @@ class PostgresSession:
         try:
             for statement in statements:
                 prepared, values = await self.prepare(statement)
-                result = await self._fetch(prepared, values)
+                if prepared.get_attributes() and statement.verb in _CURSOR:
+                    result = await self._collect(self._cursor(prepared, values))
+                else:
+                    result = await self._fetch(prepared, values)
                 rows = result.rows if result.rows is not None else rows
                 rowcount = result.rowcount if result.rowcount is not None else rowcount
         except BaseException:
@@ -170,7 +214,8 @@ class PostgresSession:
         return await self._fetch(prepared, values)
 
     async def _fetch(self, prepared: Any, values: list[Any]) -> StatementResult:
-        records = await prepared.fetch(*values)
+        with self._received.limited(ROWS_BYTES_MAX):
+            records = await prepared.fetch(*values)
         self._limit.check(len(records))
         count = _count(prepared.get_statusmsg())
         attributes = prepared.get_attributes()

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import msgspec
 
 from noetl.output import JSON
-from noetl.tools.payload import bytes_of_base64
+from noetl.tools.payload import bytes_of_base64, memory_of_json
 from noetl.tools.sql.statements import unique_names
 from noetl.tools.sql.values import Convert, to_json
 
@@ -104,6 +104,8 @@ def cast_placeholder(index: int, kind: PgType) -> str:
 class RowConverter:
     """Records of one statement → JSON objects, by the types of its columns."""
 
+    JSON_BYTES_MIN: ClassVar = 1024 * 1024  # smaller texts cannot need much memory
+
     def __init__(self, attributes: Sequence[Any]) -> None:
         self.names = unique_names(attribute.name for attribute in attributes)
         self._converts = [
@@ -111,6 +113,13 @@ class RowConverter:
             for name, attribute in zip(self.names, attributes, strict=True)
             if attribute.type.name not in _PLAIN
         ]
+        self._json = frozenset(name for name, convert in self._converts if convert is _parse_json)
+
+    def json_bytes(self, records: Sequence[Any]) -> int:
+        """About how much memory the values of JSON columns need, after they are decoded."""
+        places = [place for place, name in enumerate(self.names) if name in self._json]
+        texts = (record[place] for record in records for place in places)
+        return sum(memory_of_json(str(each).encode(errors="replace")) for each in texts if each is not None)
 
     def convert(self, records: Sequence[Any]) -> list[dict[str, JSON]]:
         names, converts = self.names, self._converts
