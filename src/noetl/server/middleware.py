@@ -16,7 +16,7 @@ from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.server.auth import CALLER, LOCAL, Authenticator, Caller, bearer_token
 from noetl.server.errors import ApiError, error_response
-from noetl.server.services import ServerSettings
+from noetl.server.services import ServerSettings, requester
 
 CALLERS_MAX: Final = 10_000  # with a bucket; the least recently seen caller is dropped first
 
@@ -68,11 +68,12 @@ class RequestMiddleware:
         assert scope["type"] == ScopeType.HTTP, "the server handles HTTP only"
         send = _with_security_headers(send)
         try:
-            scope["state"][CALLER] = await self._admit(scope)
+            scope["state"][CALLER] = caller = await self._admit(scope)
         except (ApiError, Unavailable) as error:
             request: Request[Any, Any, Any] = Request(scope, receive, send)
             await error_response(error).to_asgi_response(app=None, request=request)(scope, receive, send)
             return
+        requester.set(caller.id if isinstance(caller, Caller) else "")
         await self._app(scope, _with_body_timeout(receive, self._body_s), send)
 
     async def _admit(self, scope: HTTPScope) -> Caller | ApiError | Unavailable | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import ContextVar
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
@@ -33,26 +34,50 @@ P = ParamSpec("P")
 T = TypeVar("T")
 THREADS: Final = 2  # few, because result stores read and write on the same thread pool
 WAITING_MAX: Final = 64
+SHARE_THREADS: Final = 1  # of one token; Python's lock lets two threads of one token compute no faster than one
+SHARE_WAITING_MAX: Final = 32
+
+# The token of the request that is being served, for shares of the CPU. "": there is none.
+requester: Final[ContextVar[str]] = ContextVar("requester", default="")
 
 
 class CpuPool:
-    """Limits how many checks, drawings and comparisons run at the same time."""
+    """Limits how many checks, drawings and comparisons run at the same time, in all and for each token."""
 
     def __init__(self) -> None:
         self._slots = asyncio.Semaphore(THREADS)
         self._waiting = 0
+        self._shares: dict[str, _Share] = {}  # of tokens with requests
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Raises ApiError when too many requests wait."""
-        if self._waiting >= WAITING_MAX:
-            detail = f"{WAITING_MAX} other requests wait for the CPU: try again"
+        token = requester.get()
+        share = self._shares.get(token) or _Share()
+        if self._waiting >= WAITING_MAX or share.waiting >= SHARE_WAITING_MAX:
+            is_own = share.waiting >= SHARE_WAITING_MAX
+            who = f"{share.waiting} requests with this token" if is_own else f"{self._waiting} other requests"
+            detail = f"{who} wait for the CPU: try again"
             raise ApiError(503, "busy", detail, {"Retry-After": "1"})
+        self._shares[token] = share
         self._waiting += 1
+        share.waiting += 1
         try:
-            async with self._slots:
+            # First the share: requests of a token that uses all of it do not wait in front of other tokens.
+            async with share.slots, self._slots:
                 return await asyncio.to_thread(work, *args, **kwargs)
         finally:
             self._waiting -= 1
+            share.waiting -= 1
+            if not share.waiting:
+                del self._shares[token]
+
+
+class _Share:
+    """The part of the pool that one token may use."""
+
+    def __init__(self) -> None:
+        self.slots = asyncio.Semaphore(SHARE_THREADS)
+        self.waiting = 0  # with those that run
 
 
 REQUESTS_PER_S: Final = 2_000.0  # of one token, or of one address without a token
