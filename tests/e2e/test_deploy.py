@@ -92,6 +92,35 @@ def test_nothing_is_published_beyond_this_machine() -> None:
     assert [port for port in ports if not port.startswith("127.0.0.1:")] == []
 
 
+def test_the_networks_separate_the_database_the_queue_and_the_tools() -> None:
+    networks = {name: set(service["networks"]) for name, service in SERVICES.items()}
+    assert networks == {
+        "postgres": {"database"},
+        "nats": {"queue"},
+        "server-1": {"api", "database", "queue"},
+        "server-2": {"api", "database", "queue"},
+        "worker": {"queue", "tools"},
+    }
+    internal = {name for name, network in COMPOSE["networks"].items() if network == {"internal": True}}
+    assert (internal, set(COMPOSE["networks"]) - internal) == ({"database", "queue"}, {"api", "tools"})
+
+
+def test_the_monitor_of_nats_listens_inside_its_container_only() -> None:
+    assert re.findall(r"^https?(?:_port)?: *(\S+)", (DEPLOY / "nats.conf").read_text(), re.MULTILINE) == [
+        '"127.0.0.1:8222"'
+    ]
+    assert "ports" not in SERVICES["nats"]
+    assert SERVICES["nats"]["healthcheck"]["test"][-1] == "http://127.0.0.1:8222/healthz"
+
+
+def test_images_of_others_have_exact_versions() -> None:
+    images = [service["image"] for name, service in SERVICES.items() if name not in OURS]
+    images += re.findall(r"^FROM (\S+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
+    assert len(images) == 4
+    exact = re.compile(r"(postgres:\d+\.\d+|(nats|python):\d+\.\d+\.\d+)(-\w+)?(@sha256:[0-9a-f]{64})?")
+    assert [image for image in images if not exact.fullmatch(image)] == []
+
+
 def test_the_script_makes_every_variable_that_compose_wants_once_and_for_its_owner_alone(
     tmp_path: Path,
 ) -> None:
