@@ -24,6 +24,7 @@ FULL_ONLY: Final = (
     "hostile/test_json_bombs",
     "hostile/test_versions",
     "unit/tools/object/",
+    "unit/tools/nats/",
     "unit/tools/postgres/",
     "unit/tools/test_postgres",
     "unit/tools/transfer/test_postgres",

@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from noetl.testing.contracts.tools import ToolContract, call_of
 from noetl.tool import Auth, Call, Tool
 from noetl.tools.duckdb.tool import DuckdbTool
 from noetl.tools.http.tool import HttpTool
+from noetl.tools.nats.tool import NatsTool
 from noetl.tools.noop import NoopTool
 from noetl.tools.object.tool import ObjectInput, ObjectTool
 from noetl.tools.postgres.tool import PostgresTool
@@ -28,10 +30,21 @@ from noetl.tools.shell.tool import ShellTool
 from noetl.tools.sqlite.tool import SqliteTool
 from noetl.tools.transfer.tool import TransferTool
 from tests.services import postgres
+from tests.services_nats import NatsServer, running_nats
 from tests.sizes import NO_SERVICES
 
 SILENT = socket.socket()  # it never accepts a connection
 ROOT = Path(__file__).parents[2]
+RECEIVER = """
+import asyncio, sys, nats
+async def main():
+    client = await nats.connect(sys.argv[1])
+    await client.subscribe("silent")
+    await client.flush()
+    print("ready", flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
 TEMPLATE = ROOT / "examples/tool-template"
 
 
@@ -171,6 +184,45 @@ class TestPostgres(ToolContract):
 
         auth = Auth("pg", "postgres_credential", {"dsn": Secret(postgres().dsn())}, renew)
         return super().call(spec)._replace(auth=auth)
+
+
+@pytest.mark.skipif(NO_SERVICES, reason="needs NATS")
+class TestNats(ToolContract):
+    needs = "a keychain"  # as above
+    reads_around = True
+    server: NatsServer
+
+    @pytest.fixture(autouse=True)
+    def _running(self, tmp_path: Path) -> Iterator[None]:
+        with running_nats(tmp_path) as self.server:
+            yield
+
+    def make(self) -> Tool:
+        return NatsTool()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"kv": "put", "bucket": "no-such", "key": "a.b", "text": "x"}
+
+    def endless(self) -> dict[str, JSON]:
+        return {"request": "silent"}
+
+    def call(self, spec: dict[str, JSON]) -> Call:
+        async def renew() -> Auth:
+            return auth
+
+        auth = Auth("broker", "nats_credential", {"url": Secret(self.server.url)}, renew)
+        return super().call(spec)._replace(auth=auth)
+
+    def test_a_cancelled_call_leaves_nothing_behind(self) -> None:
+        """The request has a receiver that never replies."""
+        command = [sys.executable, "-c", RECEIVER, self.server.url]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as receiver:
+            assert receiver.stdout is not None
+            assert receiver.stdout.readline() == b"ready\n"
+            try:
+                super().test_a_cancelled_call_leaves_nothing_behind()
+            finally:
+                receiver.kill()
 
 
 class TestSecrets(ToolContract):

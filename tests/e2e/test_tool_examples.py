@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from textwrap import indent
 from typing import Any
@@ -15,12 +16,14 @@ from tests.e2e.processes import ROOT, Workspace
 from tests.e2e.serving import serving
 from tests.playbooks import HEAD, kinds
 from tests.services import connected, database, postgres
+from tests.services_nats import running_nats
 
 AROUND = (
     HEAD
     + """\
 keychain:
 - {name: api_token, kind: env, variable: API_TOKEN}
+- {name: broker, kind: nats_credential, url: {env: BROKER_URL}}
 - {name: warehouse, kind: postgres_credential, dsn: {env: WAREHOUSE_DSN}}
 workload: {api_url: "", city: Bern}
 workflow:
@@ -38,6 +41,7 @@ workbook:
 GIVES: dict[str, Any] = {
     "duckdb": [{"city": "Bern", "total": 7}, {"city": "Uster", "total": 5}],
     "http": {"total": 2},
+    "nats": {"subject": "orders.created", "bytes": 25},
     "noop": {"greeting": "hello"},
     "playbook": {"text": "hello, you"},
     "postgres": [{"id": 1, "name": "Ada"}],
@@ -63,6 +67,8 @@ def test_the_example_of_a_tool_runs(kind: str, tmp_path: Path) -> None:
     file = workspace.write(AROUND.replace("EXAMPLE", indent(example_of(kind), "    ")))
     workspace.write((ROOT / "examples" / "hello.yaml").read_text("utf-8"), "examples/hello")
 
+    (tmp_path / "nats").mkdir()
+
     async def work() -> tuple[int, str]:
         async with database() as name, connected(name) as connection:
             await connection.execute("CREATE TABLE customers AS SELECT 1 AS id, 'Ada' AS name, 'Bern' AS city")
@@ -73,7 +79,9 @@ def test_the_example_of_a_tool_runs(kind: str, tmp_path: Path) -> None:
                 done = await asyncio.to_thread(workspace.call, *given)
                 return done.returncode, done.stdout
 
-    code, told = asyncio.run(work())
+    with running_nats(tmp_path / "nats") if kind == "nats" else nullcontext() as broker:
+        workspace.environment |= {"BROKER_URL": "nats://127.0.0.1:9" if broker is None else broker.url}
+        code, told = asyncio.run(work())
     document = json.loads(told)
     assert (code, document["status"], document["error"]) == (0, "ok", None)
     if kind in GIVES:

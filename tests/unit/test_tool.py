@@ -69,6 +69,7 @@ def test_every_tool_can_be_made_under_a_policy() -> None:
     made = {kind: tools.make(kind) for kind in tools.kinds()}
     assert {kind for kind, tool in made.items() if tool is not None and tool.connects} == {
         "http",
+        "nats",
         "object",
         "postgres",
         "resolve",

@@ -749,6 +749,15 @@ _CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
             "database": "",
         },
     ),
+    "nats_credential": (
+        "Address and login of a NATS server.",
+        {
+            "url": "nats://host:port or tls://host:port, several with commas; it may contain user and password",
+            "user": "",
+            "password": "",
+            "token": "instead of user and password",
+        },
+    ),
     "bearer": ("A token for `Authorization: Bearer`.", {"token": "the token"}),
     "basic": ("User and password.", {"user": "", "password": ""}),
     "oauth2_client": (

@@ -37,6 +37,7 @@ MASKS_MAX: Final = 64
 _OPEN: Final = frozenset({"host", "port", "database", "region", "endpoint", "account"})
 _FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
+    "nats_credential": ("url", "user", "password", "token"),
     "basic": ("user", "password"),
     "aws_credential": ("access_key_id", "secret_access_key", "session_token", "region", "endpoint"),
     "azure_credential": ("account", "key", "sas_token", "endpoint"),

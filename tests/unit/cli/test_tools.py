@@ -72,7 +72,7 @@ def test_lines_fit_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hint"), [("htp", 'did you mean "http"?'), ("zzzzz", "installed kinds: duckdb, http, noop,")]
+    ("kind", "hint"), [("htp", 'did you mean "http"?'), ("zzzzz", "installed kinds: duckdb, http, nats, noop,")]
 )
 def test_an_unknown_kind_is_refused_with_the_installed_ones(
     kind: str, hint: str, capsys: pytest.CaptureFixture[str]

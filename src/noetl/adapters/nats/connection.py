@@ -15,15 +15,16 @@ from itertools import count
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from nats.aio.client import Client, Srv
+from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as ClientSubscription
-from nats.errors import AuthorizationError, SecureConnRequiredError
 from nats.errors import Error as NatsError
+from nats.errors import SecureConnRequiredError
 
 from noetl.adapters.nats import subjects
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Rejected, Unavailable
+from noetl.nats_client import StrictNatsClient
 from noetl.ports import REPLY_TIMEOUT_S, Collect, NoResponder, ReplyTimeout, first_reply
 
 NATS_PORT: Final = 4222
@@ -130,36 +131,8 @@ _DENIED: Final = re.compile(r'permissions violation for publish to "([^"]*)"', r
 Handler = Callable[[Msg], None]
 
 
-class NatsClient(Client):
-    """The client of nats-py with three changes.
-
-    It sends nothing to a server without TLS if the settings ask for TLS, it reports a refused login as such,
-    and it calls our handlers directly instead of through a queue and a task for each subscription.
-    """
-
-    def __init__(self, *, secure: bool) -> None:
-        super().__init__()
-        self._secure = secure
-
-    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        if initial_connection and self._secure and not info.get("tls_required"):
-            raise SecureConnRequiredError
-        await super()._process_info(info, initial_connection)
-
-    async def _process_connect_init(self) -> None:
-        """The server may close the connection before the client has read why it refuses the login."""
-        try:
-            await super()._process_connect_init()
-        except ConnectionError as error:
-            if self._server_info.get("auth_required"):
-                raise AuthorizationError from error
-            raise
-
-    async def _connect_to_server(self, s: Srv) -> None:
-        if self._transport is not None:
-            # nats-py leaves the transport of a refused attempt open.
-            self._transport.close()  # type: ignore[no-untyped-call]  # nats-py has no types there
-        await super()._connect_to_server(s)
+class NatsClient(StrictNatsClient):
+    """Calls our handlers directly instead of through a queue and a task for each subscription."""
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         """Call our handlers at once: the queues of nats-py would wake a task for each message."""

@@ -22,6 +22,7 @@ from noetl.secret import Secret
 
 FIELDS: Final = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
+    "nats_credential": ("url", "user", "password", "token"),
     "basic": ("user", "password"),
     "oauth2_client": ("token_url", "client_id", "client_secret", "scope"),
     "aws_credential": ("access_key_id", "secret_access_key", "session_token", "region", "endpoint"),
@@ -43,6 +44,7 @@ _NEEDED: Final = {
     "bearer": _Needed("token", "token"),
     "basic": _Needed("user", "user and password"),
     "postgres_credential": _Needed("dsn", "dsn (or host, port, user, password, database)"),
+    "nats_credential": _Needed("url", "url (and user and password, or token)"),
     "oauth2_client": _Needed("token_url", "token_url, client_id, client_secret (and scope)"),
     "aws_credential": _Needed("access_key_id", "access_key_id and secret_access_key"),
     "gcp_credential": _Needed("service_account", "service_account"),
@@ -76,6 +78,7 @@ class CredentialProviders:
             "stored": self._stored,
             "secret_manager": self._managed,
             "postgres_credential": self._inline,
+            "nats_credential": self._inline,
             "bearer": self._inline,
             "basic": self._inline,
             "aws_credential": self._inline,
@@ -185,6 +188,8 @@ def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
             return next((field for field in FIELDS[kind] if field not in values), None)
         case "postgres_credential":
             return None if "dsn" in values or "host" in values else "dsn"
+        case "nats_credential":
+            return None if "url" in values else "url"
         case "aws_credential":
             return next((field for field in FIELDS[kind][:2] if field not in values), None)
         case "azure_credential":
@@ -195,10 +200,12 @@ def _missing(kind: str, values: Mapping[str, Secret]) -> str | None:
 
 
 def _stored_fields(credential: Credential, secret: Secret) -> dict[str, JSON]:
-    """The fields of a stored secret. A connection URL is accepted for PostgreSQL. Raises NotFound."""
+    """The fields of a stored secret. A connection URL is accepted for PostgreSQL and NATS. Raises NotFound."""
     text = secret.reveal().strip()
     if credential.kind == "postgres_credential" and text.startswith(("postgres://", "postgresql://")):
         return {"dsn": text}
+    if credential.kind == "nats_credential" and text.startswith(("nats://", "tls://")):
+        return {"url": text}
     names = FIELDS[credential.kind]
     try:
         fields = msgspec.json.decode(text, type=dict[str, str | int])

@@ -40,6 +40,10 @@ def values(folder: Path, credential: Credential) -> dict[str, str]:
         ),
         (entry("postgres_credential", dsn={"env": "TOKEN"}), {"dsn": "by variable"}),
         (
+            entry("nats_credential", url="nats://bus", token={"env": "TOKEN"}),
+            {"url": "nats://bus", "token": "by variable"},
+        ),
+        (
             entry("aws_credential", access_key_id="AK", secret_access_key={"env": "PASSWORD"}, region="eu"),
             {"access_key_id": "AK", "secret_access_key": "from outside", "region": "eu"},
         ),
@@ -73,6 +77,7 @@ def test_a_field_may_come_from_a_file(tmp_path: Path) -> None:
         (entry("bearer"), 'it has no field "token"'),
         (entry("basic", user="ann"), 'it has no field "password"'),
         (entry("postgres_credential", user="ann"), 'it has no field "dsn"'),
+        (entry("nats_credential", user="ann"), 'it has no field "url"'),
         (entry("secret_manager", key="x"), 'it has no field "provider"'),
         (entry("secret_manager", provider="other", key="x"), 'there is no provider "other"'),
         (
@@ -180,6 +185,8 @@ LOGIN = '{"host": "db", "port": 5432, "user": "ann", "password": "hunter22"}'
         ("postgres_credential", LOGIN, {"host": "db", "port": "5432", "user": "ann", "password": "hunter22"}),
         ("postgres_credential", '{"dsn": "postgresql://db/x"}', {"dsn": "postgresql://db/x"}),
         ("postgres_credential", "postgresql://ann:hunter22@db/x\n", {"dsn": "postgresql://ann:hunter22@db/x"}),
+        ("nats_credential", "tls://ann:hunter22@bus:4222\n", {"url": "tls://ann:hunter22@bus:4222"}),
+        ("nats_credential", '{"url": "nats://bus", "token": "t"}', {"url": "nats://bus", "token": "t"}),
     ],
 )
 def test_an_entry_with_name_and_kind_only_is_the_stored_secret_of_that_name_d97(

@@ -1,0 +1,1 @@
+"""The `nats` tool. The entry point is tool.py."""
