@@ -10,6 +10,7 @@ from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, No
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import Book, discard, move, new, scalar, text_of
 from noetl.playbook.dialects.public.guards import inner_of
+from noetl.playbook.dialects.public.outcomes import read_elsewhere
 from noetl.playbook.dialects.public.retries import add_rule, retry_action
 from noetl.playbook.dialects.public.routes import Branch, targets, write_branches
 from noetl.playbook.dialects.template_tokens import parse
@@ -21,7 +22,6 @@ _REFUSED = {
     "pipe": "write the tasks as a list under `tool`, with rules under `spec.policy.rules`",
     "catch": "write an arc with the guard `{{ event.name == 'step.failed' }}`",
     "finally": "write a step that all arcs lead to",
-    "result": "write a last task `{kind: noop, input: …}` in the pipeline",
 }
 
 
@@ -110,7 +110,7 @@ def _branch(book: Book, step: StepPart, body: Map) -> Branch | None:
         book.refuse(when.start, "the condition of this branch is not a template", 'write it as `"{{ … }}"`')
         return None
     _events(book, step, when)
-    actions = _actions(book, then.value)
+    actions = _actions(book, step, then.value)
     if actions is None:
         return None
     for entry in actions.retries:
@@ -122,7 +122,7 @@ def _branch(book: Book, step: StepPart, body: Map) -> Branch | None:
     return Branch(when, actions.arcs) if actions.arcs else None
 
 
-def _actions(book: Book, then: Node) -> _Actions | None:
+def _actions(book: Book, step: StepPart, then: Node) -> _Actions | None:
     made = _Actions([], [], [], [])
     bodies = [then] if isinstance(then, Map | Leaf) else [each.value for each in then.entries]
     refused = False
@@ -142,6 +142,8 @@ def _actions(book: Book, then: Node) -> _Actions | None:
                 made.writes.append(entry)
             elif entry.name == "retry":
                 made.retries.append(entry)
+            elif entry.name == "result":
+                refused = not _result(book, step, entry) or refused
             elif entry.name in _REFUSED or not isinstance(entry.value, Map):
                 refused = True
                 fix = _REFUSED.get(entry.name, "write an arc, a rule or a step for it")
@@ -149,6 +151,20 @@ def _actions(book: Book, then: Node) -> _Actions | None:
             else:
                 made.tools.append(entry)
     return None if refused else made
+
+
+def _result(book: Book, step: StepPart, entry: LayoutEntry) -> bool:
+    """`result: {from: response}` is the result that the step has anyway; False: refused."""
+    source = entry.value.text("from") if isinstance(entry.value, Map) else text_of(entry.value)
+    if source is not None and source.strip("{} ") in ("response", "result", "this"):
+        book.changed()
+        return True
+    if read_elsewhere(book, step.name):
+        message = "`result` in a branch of `case` replaces the result of the step, which other steps read"
+        book.refuse(entry.start, message, "add a last task to the pipeline: `{kind: noop, input: {…}}`")
+        return False
+    book.note(entry.start, "dropped", "no other step reads the result of this one, so `result` was removed")
+    return True
 
 
 def _events(book: Book, step: StepPart, when: LayoutEntry) -> None:

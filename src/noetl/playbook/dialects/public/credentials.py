@@ -43,6 +43,7 @@ _NAMES = ("credential", "key", "ref", "name", "source", "credential_ref")
 _KNOWN = frozenset(
     {"env", "file", "stored", "secret_manager", "postgres_credential", "bearer", "basic", "oauth2_client"}
 )
+_TOKEN = re.compile(r"Bearer\s+\{\{\s*token\(\s*([\w.]+|'[^']+'|\"[^\"]+\")\s*(?:,[^{}]*)?\)\s*\}\}")
 _VALID = re.compile(r"[A-Za-z_][\w-]*\Z")
 _NEEDS = {"postgres": ("postgres", "pg"), "http": ("bearer", "basic", "api_key", "header", "oauth2", "token")}
 
@@ -94,7 +95,7 @@ def _auth(book: Book, task: TaskPart, holder: Map, entry: LayoutEntry) -> None:
                 entry.start,
             )
         )
-        _declare(book, name, entry.start)
+        declare(book, name, entry.start)
         return
     _name_it(book, entry, name)
     book.changed()
@@ -110,7 +111,7 @@ def _named(book: Book, entry: LayoutEntry) -> None:
         if not _VALID.match(text):
             _name_it(book, entry, text)
         return
-    name = _default_of(book, text)
+    name = default_of(book, text)
     if name is None:
         return  # the check says that a name cannot be a template
     book.note(entry.start, "auth-fixed", f'the credential is always "{name}"; a caller can no longer choose it')
@@ -121,7 +122,7 @@ def _name_it(book: Book, entry: LayoutEntry, name: str) -> None:
     """Write the name of a credential. A key that is not a name gets an entry with a name."""
     short = name if _VALID.match(name) else _name_of(name)
     if short != name:
-        _declare(book, short, entry.start, key=name)
+        declare(book, short, entry.start, key=name)
     put(entry, name_leaf(short))
     assert isinstance(entry.value, Leaf)
     entry.value.start = entry.start
@@ -135,7 +136,7 @@ def _name_of(key: str) -> str:
     return made if made[0].isalpha() else f"c_{made}"
 
 
-def _default_of(book: Book, text: str) -> str | None:
+def default_of(book: Book, text: str) -> str | None:
     """The default in `workload` that a template reads, or its own default."""
     parsed = parse(text)
     if parsed is None or not parsed.typed or not parsed.readings:
@@ -150,7 +151,7 @@ def _default_of(book: Book, text: str) -> str | None:
     if found and not is_template(found):
         return found
     if found and found != text:
-        return _default_of(book, found)
+        return default_of(book, found)
     strings = [token.text[1:-1] for token in parsed.tokens if token.type == "string"]
     return strings[0] if len(strings) == 1 and strings[0] else None
 
@@ -169,7 +170,7 @@ def _credential(book: Book, task: TaskPart, entry: LayoutEntry) -> tuple[str, st
     if variable is not None and task.kind == "http" and value.text("type") in ("bearer", None):
         name = variable.lower()
         source = Map(entries=[new("env", scalar(variable), entry.start)], style="flow")
-        _declare(book, name, entry.start, made=table(name=scalar(name), kind=plain("bearer"), token=source))
+        declare(book, name, entry.start, made=table(name=scalar(name), kind=plain("bearer"), token=source))
         return name, None
     direct = _direct(book, task, value)
     if direct is not None:
@@ -199,7 +200,7 @@ def _direct(book: Book, task: TaskPart, value: Map) -> tuple[str, str | None] | 
         if text is None:
             continue
         if is_template(text):
-            read = _default_of(book, text)
+            read = default_of(book, text)
             if read is None:
                 continue
             entry = value.entry(key)
@@ -252,9 +253,7 @@ def _entry(book: Book, body: Map, kind: LayoutEntry, word: str) -> None:
         _mapped(book, body, kind)
     elif word in _STORED:
         key = next((text for each in ("credential", "ref", "key") if (text := body.text(each))), None)
-        for each in list(body.entries):
-            if each.name not in ("name", "kind", "desc"):
-                discard(body, each)
+        _keep_only(body, ("name", "kind", "desc"))
         put(kind, plain("stored"))
         if key and key != name and not is_template(key):
             body.entries.append(new("key", scalar(key), kind.start))
@@ -268,20 +267,67 @@ def _entry(book: Book, body: Map, kind: LayoutEntry, word: str) -> None:
         message = f'the token is not copied; "{name}" takes the stored secret: `noetl secrets set {name}`'
         book.note(kind.start, "keychain-stored", message)
     elif word == "oauth2":
-        message = 'the public kind "oauth2" sends a request with values of other entries'
+        _oauth2(book, body, kind)
+    elif word == "google_id_token":
+        _keep_only(body, ("name", "kind", "desc"))
+        put(kind, plain("stored"))
+        words = "a JSON object if templates read fields of it"
+        message = f"the ID token of Google is not fetched; store it: `noetl secrets set {name}`, {words}"
+        book.note(kind.start, "keychain-stored", message)
+    elif word not in _KNOWN:
+        message = f'there is no keychain kind "{word}"'
+        book.refuse(kind.start, message, "use `kind: stored`, and set the secret with `noetl secrets set`")
+
+
+def _keep_only(body: Map, names: tuple[str, ...]) -> None:
+    for each in list(body.entries):
+        if each.name not in names:
+            discard(body, each)
+
+
+def _oauth2(book: Book, body: Map, kind: LayoutEntry) -> None:
+    """A request for client credentials is `oauth2_client`, whose fields are stored; other requests are refused."""
+    data = body.map("data") or body.map("payload") or body.map("body")
+    url = body.text("endpoint") or body.text("url") or body.text("token_url")
+    if data is None or data.text("grant_type") != "client_credentials" or url is None:
+        message = 'the public kind "oauth2" sends a request that no keychain kind sends'
         fix = (
             "use `kind: oauth2_client` with token_url, client_id and client_secret, or store the token: `kind: stored`"
         )
         book.refuse(kind.start, message, fix)
-    elif word == "google_id_token":
-        book.refuse(
-            kind.start,
-            'there is no keychain kind "google_id_token"',
-            "make the token outside, and store it: `kind: stored`",
-        )
-    elif word not in _KNOWN:
-        message = f'there is no keychain kind "{word}"'
-        book.refuse(kind.start, message, "use `kind: stored`, and set the secret with `noetl secrets set`")
+        return
+    name = body.text("name") or ""
+    _keep_only(body, ("name", "kind", "desc"))
+    put(kind, plain("oauth2_client"))
+    words = f"`noetl secrets set {name}` with a JSON object of token_url ({url}), client_id and client_secret"
+    message = f'the fields of "{name}" are stored, because they cannot be read from other entries: {words}'
+    book.note(kind.start, "keychain-stored", message)
+
+
+def token_calls(book: Book) -> None:
+    """`Authorization: Bearer {{ token(x) }}` is `auth: x`."""
+    for _, task in book.tasks():
+        headers = task.body.entry("headers")
+        if task.kind != "http" or headers is None or not isinstance(headers.value, Map) or task.body.get("auth"):
+            continue
+        for entry in list(headers.value.entries):
+            found = _TOKEN.fullmatch((text_of(entry.value) or "").strip())
+            if entry.name.lower() != "authorization" or found is None:
+                continue
+            word = found[1].strip()
+            name = word[1:-1] if word[0] in "'\"" else default_of(book, f"{{{{ {word} }}}}")
+            if not name:
+                message = f"`token({word})` names a credential that the playbook does not know"
+                book.refuse(entry.start, message, "write `auth: <name>` with the name of a keychain entry")
+                continue
+            discard(headers.value, entry)
+            made = new("auth", name_leaf(name), entry.start)
+            insert(task.body, made, before=("headers",))
+            _name_it(book, made, name)
+            message = f'the token is that of the credential "{name}"; NoETL does not make one from a service account'
+            book.note(entry.start, "auth-fixed", message)
+        if not headers.value.entries:
+            discard(task.body, headers)
 
 
 def _mapped(book: Book, body: Map, kind: LayoutEntry) -> None:
@@ -297,7 +343,7 @@ def _mapped(book: Book, body: Map, kind: LayoutEntry) -> None:
     for each in fields.entries:
         key = text_of(each.value) or each.name
         if is_template(key):
-            key = _default_of(book, key) or key
+            key = default_of(book, key) or key
         if is_template(key):
             book.refuse(each.start, "the path of a secret cannot be a template", "write the path of the secret")
             continue
@@ -316,7 +362,7 @@ def _mapped(book: Book, body: Map, kind: LayoutEntry) -> None:
     book.note(kind.start, "keychain-stored", f'"{name}" has one entry for each field: `keychain.{name}_<field>`')
 
 
-def _declare(book: Book, name: str, start: int, *, key: str | None = None, made: Map | None = None) -> None:
+def declare(book: Book, name: str, start: int, *, key: str | None = None, made: Map | None = None) -> None:
     """Declare a credential that a template reads."""
     keychain = book.root.entry("keychain")
     if keychain is not None and any(each.text("name") == name for each in parts.maps(keychain.value)):

@@ -98,6 +98,13 @@ def executor_keys(book: Book) -> None:
             discard(spec, entry)
             words = "a step without a matching arc ends its token (D39)"
             book.note(entry.start, "dropped", f"`executor.spec.{entry.name}` was removed: {words}")
+    policy = spec.map("policy") if spec is not None else None
+    defaults = policy.map("defaults") if policy is not None else None
+    for key in ("timeout_s", "timeout", "timeout_seconds"):
+        timeout = defaults.entry(key) if defaults is not None else None
+        if defaults is not None and timeout is not None and defaults.get("timeouts") is None:
+            rename(timeout, "timeouts")
+            book.changed()
     if spec is not None and not spec.entries:
         spec_entry = executor.entry("spec")
         assert spec_entry is not None

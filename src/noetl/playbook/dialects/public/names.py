@@ -54,7 +54,7 @@ class Resolver:
         self.sources = {step.name: self.source(step) for step in book.steps if step.name}
         self.payload = _payloads(book)
         keychain = book.root.get("keychain")
-        self.secrets = {name for entry in parts.maps(keychain) if (name := entry.text("name"))}
+        self.secrets = {name: entry for entry in parts.maps(keychain) if (name := entry.text("name"))}
         self.assumed: dict[str, int] = {}
 
     def source(self, step: StepPart) -> Source:
@@ -80,13 +80,8 @@ class Resolver:
             return self.output(place, path) if root == "output" else self.outcome(place, path)
         if root == "_prev" and place.before and self.book.public:
             return self.previous(place.before, path)
-        if (
-            root == "keychain"
-            and len(path) > 1
-            and f"{path[0]}_{path[1]}" in self.secrets
-            and path[0] not in self.secrets
-        ):
-            return f"keychain.{path[0]}_{path[1]}", 2
+        if root == "keychain" and len(path) > 1:
+            return self.secret(path[0], path[1])
         if root in _RESERVED:
             return None
         if root == "job" and path and path[0] in ("uuid", "id", "execution_id"):
@@ -107,6 +102,14 @@ class Resolver:
         if root in _OWN and place.kind and root not in self.workload and root not in self.written:
             return self.own(place, path)
         return self.bare(reading, root, place, template)
+
+    def secret(self, name: str, part: str) -> tuple[str, int] | None:
+        """A field of a keychain entry: an entry of its own, or the token of `oauth2_client`."""
+        entry = self.secrets.get(name)
+        if entry is None:
+            return (f"keychain.{name}_{part}", 2) if f"{name}_{part}" in self.secrets else None
+        is_token = entry.text("kind") == "oauth2_client" and part in ("access_token", "token")
+        return (f"keychain.{name}", 2) if is_token else None
 
     def label(self, task: TaskPart, path: tuple[str, ...]) -> tuple[str, int] | None:
         kind = task.kind or ""
@@ -165,6 +168,9 @@ class Resolver:
 
     def outcome(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
         """`outcome` is translated later, except where only the public engine has the part."""
+        if path[:1] == ("response",):
+            text, count, _ = shapes.read(place.kind, "output", path[1:], place.keys)
+            return text, count + 1
         if (
             place.kind == "http"
             and path[:1] == ("error",)
@@ -197,6 +203,10 @@ class Resolver:
                 return "(output.data.data | default(output.data))", 1
             text, count, _ = shapes.read(source.kind, "output", path, source.keys)
             return text, count
+        if source.kind == "secrets" and path[:1] in (("secret_value",), ("value",), ("data",)):
+            entry = parts.tasks(source.step.body)[-1].body.map("input")
+            count = 2 if path[:2] == ("data", "secret_value") else 1
+            return f"keychain.{entry.text('name')}" if entry is not None else "keychain", count
         offset = 1 if path[:1] == ("results",) and source.kind != "loop" else 0
         label = path[offset] if len(path) > offset else ""
         inner = next((task for task in parts.tasks(source.step.body) if task.name == label), None)
@@ -233,6 +243,8 @@ class Resolver:
             return f"step.{root}", 0
         if root == "loop_index":
             return "iter.index", 0
+        if root == "error":  # of a call of this step: there is none here, and `error is defined` is false
+            return "ctx.error", 0
         if root in _ENGINE or root.startswith("_"):
             return None
         self.assumed.setdefault(root, reading.start)
@@ -295,7 +307,8 @@ def _reads_public(resolver: Resolver) -> bool:
                 )
                 if reading.root in known or reading.root == "job":
                     return True
-            if any(place.kind and reading.path[:2] == ("output", "response") for reading in parsed.readings):
+            responses = (("output", "response"), ("outcome", "response"))
+            if any(place.kind and reading.path[:2] in responses for reading in parsed.readings):
                 return True
             for reading in parsed.readings if place.kind == "http" else []:
                 if reading.path[:2] in (("output", "error"), ("outcome", "error")) and reading.path[2:3] in (

@@ -9,9 +9,11 @@ from noetl.playbook.dialects.layout.scalars import TextEdit, replace
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, leaves, name_leaf, plain
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import Book, discard, is_template, new, put, text_leaf, text_of
+from noetl.playbook.dialects.public.outcomes import put_tool
 from noetl.playbook.dialects.template_tokens import parse
 
 _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?\Z")
+_EVENTS = ("event_log", "event", "events", "log")
 _RESULT = ("result", "data", "this", "response")
 _FIX = "add a task to the pipeline that stores the data, with `INSERT INTO … VALUES ({{ <task>.data.… }})`"
 
@@ -33,6 +35,9 @@ def save_blocks(book: Book) -> None:
 def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     tool = step.body.entry("tool")
     tasks = parts.tasks(step.body)
+    if isinstance(entry.value, Map) and tool is None and holder is step.body:
+        _alone(book, entry, entry.value)
+        return
     if not isinstance(entry.value, Map) or tool is None or not tasks:
         book.refuse(entry.start, f"this `{entry.name}` is not a mapping beside a tool", _FIX)
         return
@@ -57,11 +62,22 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     book.note(entry.start, "save-task", message)
 
 
+def _alone(book: Book, entry: LayoutEntry, save: Map) -> None:
+    """A `save` without a tool is the tool of its step."""
+    made = Map(start=entry.start)
+    if _fill(book, made, save, entry, "result"):
+        made.entries = [each for each in made.entries if each.name != "name"]
+        put_tool(entry, made)
+        book.changed()
+
+
 def _fill(book: Book, made: Map, save: Map, entry: LayoutEntry, name: str) -> bool:
     """The task of a `save`; False: refused."""
     inner = save.map("tool") or save.map("storage") or save
     words = [inner.text("kind"), inner.text("type"), save.text("storage"), save.text("tool"), save.text("kind")]
     kind = next((word for word in words if word and word != "save"), None)
+    if kind in _EVENTS:
+        return _recorded(book, made, save, entry)
     if kind not in ("postgres", "duckdb"):
         book.refuse(entry.start, f'a {entry.name} to "{kind}" has no replacement', _FIX)
         return False
@@ -73,6 +89,20 @@ def _fill(book: Book, made: Map, save: Map, entry: LayoutEntry, name: str) -> bo
     if auth is not None:
         made.entries.append(new("auth", auth.value, auth.start))
     made.entries.append(new("command", text_leaf(sql), entry.start))
+    return True
+
+
+def _recorded(book: Book, made: Map, save: Map, entry: LayoutEntry) -> bool:
+    """Data for the event log is the result of a task, which the log contains."""
+    data = save.get("data") or save.get("args")
+    if not isinstance(data, Map):
+        book.refuse(entry.start, f"this `{entry.name}` has no data", "write a task `{kind: noop, input: {…}}`")
+        return False
+    made.entries += [
+        new("name", plain(f"{entry.name}_result"), entry.start),
+        new("kind", plain("noop"), entry.start),
+        new("input", data, entry.start),
+    ]
     return True
 
 

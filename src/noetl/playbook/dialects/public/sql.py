@@ -8,6 +8,7 @@ import re
 
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, rename
 from noetl.playbook.dialects.public.book import Book, change_text, discard, text_of
+from noetl.playbook.dialects.public.sql_bodies import TEMPLATE, body_values, without_comments
 from noetl.playbook.dialects.template_tokens import parse
 
 _KINDS = frozenset({"postgres", "duckdb"})
@@ -18,14 +19,13 @@ _INPUTS = {  # the fields that may be in `input`
     "shell": frozenset({"argv", "sh", "env", "cwd", "stdin", "parse", "auth"}),
 }
 _FIELDS = ("query", "command", "commands", "cmds", "sql", "statement")
-_TEMPLATE = re.compile(r"\{\{.*?\}\}", re.DOTALL)
 _CAST = re.compile(r"(\{\{.*?)\|\s*(?:tojson|to_json)\s*(\}\})", re.DOTALL)
 _ESCAPED = re.compile(r"\|\s*replace\(\s*(?:\"'\"\s*,\s*\"''\"|'\\''\s*,\s*'\\'\\'')\s*\)")
 _JOINED = re.compile(r"(?i)(\bIN\s*\(\s*)\{\{(.*?)\|\s*join\(\s*['\"],\s*['\"]\s*\)\s*\}\}", re.DOTALL)
 _NAMED = re.compile(
     r"(?i)\b(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|DELETE\s+FROM|TRUNCATE|ON|SCHEMA|VIEW|INDEX|DATABASE|USE|COPY|ATTACH)\s+(?:ONLY\s+|TABLE\s+|IF\s+(?:NOT\s+)?EXISTS\s+)*$"
 )
-_DOLLARS = re.compile(r"\$(\w*)\$\s*(\{\{[^{}]*\}\})\s*\$\1\$")
+_DOLLARS = re.compile(r"\$(\w*)\$\s*(?P<value>" + TEMPLATE.pattern + r")\s*\$\1\$", re.DOTALL)
 _IDENTIFIER = re.compile(r"[\w.]*\{\{[^{}]*\}\}(?:[\w.]|\{\{[^{}]*\}\})*")
 
 
@@ -164,7 +164,8 @@ def sql_templates(book: Book) -> None:
             if entry is None or text is None or "{{" not in text:
                 continue
             text = _whole(book, entry, text)
-            made = _rewritten(text)
+            text = without_comments(text)
+            made = _rewritten(body_values(text) if task.kind == "postgres" else text)
             if made != text_of(entry.value):
                 change_text(entry, made)
                 book.changed()
@@ -203,13 +204,16 @@ def _whole(book: Book, entry: LayoutEntry, text: str) -> str:
 
 def _rewritten(text: str) -> str:
     text = _ESCAPED.sub("", text)
-    text = _DOLLARS.sub(lambda found: _literal(f"'{found[2]}'")[1:-1], text)
+    text = _DOLLARS.sub(lambda found: _literal(f"'{found['value']}'")[1:-1], text)
     text = _JOINED.sub(lambda found: f"{found[1]}{{{{{found[2].rstrip()} | sql_list }}}}", text)
     pieces: list[str] = []
     position = 0
     for start, end in _strings(text):
         pieces.append(_names(text[position:start], "".join(pieces)))
-        pieces.append(_literal(text[start:end]))
+        made = _literal(text[start:end])
+        if made == text[start:end] and re.search(r"(?<!\w)[Ee]\Z", pieces[-1]):
+            pieces[-1] = pieces[-1][:-1]  # E'{{ x }}': a value has no escapes
+        pieces.append(made)
         position = end
     pieces.append(_names(text[position:], "".join(pieces)))
     return "".join(pieces)
@@ -220,7 +224,7 @@ def _strings(text: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     position, begin = 0, -1
     while position < len(text):
-        template = _TEMPLATE.match(text, position)
+        template = TEMPLATE.match(text, position)
         if template is not None:
             position = template.end()
             continue
@@ -248,14 +252,14 @@ def _strings(text: str) -> list[tuple[int, int]]:
 def _literal(text: str) -> str:
     """`'{{ x }}'` stays; `'a {{ x }} b'` becomes one value."""
     inner = text[1:-1]
-    only = _TEMPLATE.fullmatch(inner.strip())
+    only = TEMPLATE.fullmatch(inner.strip())
     if only is not None and inner.strip() == inner and inner.count("{{") == 1:
         return _CAST.sub(r"\1\2", text) if "tojson" in text or "to_json" in text else text
     if "{%" in inner:
         return text
     parts: list[str] = []
     position = 0
-    for found in _TEMPLATE.finditer(inner):
+    for found in TEMPLATE.finditer(inner):
         if found.start() > position:
             parts.append(_quoted(inner[position : found.start()]))
         parts.append(f"({found.group()[2:-2].strip()})")
@@ -276,7 +280,7 @@ def _names(text: str, before: str) -> str:
         word = found.group()
         if "sql_ident" in word or "sql_list" in word:
             return word
-        only = _TEMPLATE.fullmatch(word)
+        only = TEMPLATE.fullmatch(word)
         context = before + text[: found.start()]
         if only is not None and not _NAMED.search(context):
             return word
@@ -285,7 +289,7 @@ def _names(text: str, before: str) -> str:
         if word.startswith(tuple("0123456789")):
             return word
         pieces, position = [], 0
-        for inner in _TEMPLATE.finditer(word):
+        for inner in TEMPLATE.finditer(word):
             if inner.start() > position:
                 pieces.append(f"'{word[position : inner.start()]}'")
             pieces.append(

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from textwrap import dedent
-
 import pytest
 
 from noetl.checks.checker import check
 from noetl.cli.checker import installed_kinds
 from noetl.errors import PlaybookError
 from noetl.playbook.migrate import migrate
+from tests.public_idioms import HEAD, IDIOMS, book
 
-HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: a, path: t/a}\n"
-
-
-def book(text: str, head: str = HEAD) -> str:
-    return head + dedent(text)
-
-
-CASES = {
+CASES = IDIOMS | {
     "metadata at the root": (
         "apiVersion: noetl.io/v1\nkind: Playbook\nname: a\npath: t/a\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         ["metadata:\n  name: a\n  path: t/a\n", "apiVersion: noetl.io/v2"],
@@ -428,7 +420,11 @@ REFUSED = {
         "workflow:\n- step: start\n  tool: {kind: python, script: {uri: x.py, source: {type: gcs}}}\n", 6, "beside the playbook",
     ),
     "a secret of another service": (
-        "keychain: [{name: x, kind: google_id_token}]\nworkflow: [{step: start, tool: {kind: noop}}]\n", 4, "kind: stored",
+        "keychain: [{name: x, kind: other_kind}]\nworkflow: [{step: start, tool: {kind: noop}}]\n", 4, "kind: stored",
+    ),
+    "a login with a password": (
+        "keychain: [{name: x, kind: oauth2, endpoint: http://x, data: {user: a}}]\nworkflow: [{step: start, tool: {kind: noop}}]\n",
+        4, "oauth2_client",
     ),
 }  # fmt: skip
 

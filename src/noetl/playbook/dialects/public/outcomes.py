@@ -1,0 +1,129 @@
+"""What a step returns besides the result of its tool: `result`, `data` without a tool (§7), secrets tasks (§12)."""
+
+from __future__ import annotations
+
+import re
+
+from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, plain, quoted, rename, table
+from noetl.playbook.dialects.parts import StepPart, TaskPart
+from noetl.playbook.dialects.public.book import Book, discard, insert, is_template, new, put, scalar, text_of
+from noetl.playbook.dialects.public.credentials import declare, default_of
+from noetl.playbook.dialects.template_tokens import free_reads
+
+_PROVIDERS = {"google": "gcp", "gcp": "gcp", "aws": "aws", "vault": "vault", "env": "env", "environment": "env"}
+_NEEDED = {
+    "http": ("url",),
+    "playbook": ("path", "document"),
+    "postgres": ("query", "command", "copy"),
+    "python": ("code", "script"),
+    "shell": ("sh", "argv"),
+}
+
+
+def step_results(book: Book) -> None:
+    """`result: {…}` of a step without a tool is what the step returns; so are `data` and `with`."""
+    for step in book.steps:
+        if step.body.get("tool") is not None or step.body.get("type") is not None:
+            continue
+        for key in ("result", "data", "with"):
+            entry = step.body.entry(key)
+            if entry is None or step.body.get("tool") is not None or step.body.get("loop") is not None:
+                continue
+            if isinstance(entry.value, Map):
+                put_tool(entry, table(kind=plain("noop"), input=entry.value))
+            elif isinstance(entry.value, Leaf) and is_template(entry.value.text):
+                value = Map(entries=[new("value", entry.value, entry.start)])
+                put_tool(entry, table(kind=plain("python"), input=value, code=quoted("result = value")))
+            else:
+                continue
+            book.note(entry.start, "step-made", f"`{key}` is what the step returns, so it is now the input of a tool")
+
+
+def put_tool(entry: LayoutEntry, tool: Map) -> None:
+    """Write a tool in place of an entry of the step."""
+    tool.start = entry.start
+    for each in tool.entries:
+        each.start = entry.start
+    rename(entry, "tool")
+    put(entry, tool)
+
+
+def read_elsewhere(book: Book, name: str) -> bool:
+    """Does a template of another step read the result of this one?"""
+    return any(
+        reading.root == name or reading.path[:2] in (("results", name), ("ctx", name), ("workload", name))
+        for step in book.owners
+        if step.name != name or step.block
+        for _, leaf in parts.texts(step.body)
+        for reading in free_reads(leaf.text)
+    )
+
+
+def dead_blocks(book: Book) -> None:
+    """A block that no task calls, and that lacks what its tool needs, never ran."""
+    workbook = book.root.entry("workbook")
+    if workbook is None or not isinstance(workbook.value, Map):
+        return
+    called = {task.body.text("block") for _, task in book.tasks() if task.kind == "workbook"}
+    for block in [step for step in book.owners if step.block and step.name not in called]:
+        lacks = [
+            task.kind
+            for task in parts.tasks(block.body)
+            if not any(task.body.get(key) is not None for key in _NEEDED.get(task.kind or "", ("kind",)))
+        ]
+        entry = workbook.value.entry(block.name)
+        if lacks and entry is not None:
+            discard(workbook.value, entry)
+            message = f'no task calls the block "{block.name}", whose {lacks[0]} task is incomplete; it was removed'
+            book.note(entry.start, "dropped", message)
+    if not workbook.value.entries:
+        discard(book.root, workbook)
+
+
+def secret_tasks(book: Book) -> None:
+    """A public `secrets` task reads a secret; ours checks the keychain entry that templates read."""
+    for step in book.owners:
+        for task in parts.tasks(step.body):
+            provider = _PROVIDERS.get((task.body.text("provider") or "").lower())
+            if task.kind == "secrets" and task.body.get("provider") is not None:
+                _secret_task(book, step, task, provider)
+
+
+def _secret_task(book: Book, step: StepPart, task: TaskPart, provider: str | None) -> None:
+    body = task.body
+    entry = body.entry("secret_name") or body.entry("secret") or body.entry("key") or body.entry("name")
+    key = text_of(entry.value) if entry is not None else None
+    if key is not None and is_template(key):
+        key = default_of(book, key)
+    if entry is None or not key or provider is None:
+        message = "this task does not say which secret it reads, or from where"
+        book.refuse(body.start, message, "declare it under `keychain`, and write `{kind: secrets, input: {name: …}}`")
+        return
+    name = re.sub(r"\W+", "_", key).strip("_").lower()
+    name = name if name[:1].isalpha() else f"secret_{name}"
+    made = table(name=scalar(name), kind=plain("env" if provider == "env" else "secret_manager"))
+    if provider == "env":
+        made.entries.append(new("variable", scalar(key), entry.start))
+    else:
+        made.entries.append(new("provider", plain(provider), entry.start))
+        made.entries.append(new("key", scalar(_path(body, key) if provider == "gcp" else key), entry.start))
+    declare(book, name, entry.start, made=made)
+    labelled = task.label is not None
+    for each in list(body.entries):
+        if each.name not in ("kind", "desc", "spec", "set") and (each.name != "name" or labelled or each is entry):
+            discard(body, each)
+    if not labelled and entry.name == "name" and isinstance(step.body.get("tool"), Map) is False:
+        body.entries.insert(0, new("name", scalar(name), entry.start))
+    insert(body, new("input", Map(entries=[new("name", scalar(name), entry.start)]), entry.start), after=("kind",))
+    message = f'the secret is the keychain entry "{name}"; the task checks it, and templates read `keychain.{name}`'
+    book.note(entry.start, "keychain-stored", message)
+
+
+def _path(body: Map, key: str) -> str:
+    """The path of a secret of Google: `projects/p/secrets/s/versions/v`."""
+    project = body.text("project_id") or body.text("project")
+    if key.startswith("projects/") or not project or is_template(project):
+        return key
+    version = body.text("version") or "latest"
+    return f"projects/{project}/secrets/{key}/versions/{version}"
