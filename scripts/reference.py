@@ -36,7 +36,7 @@ from noetl.template.registry import Builtin
 from noetl.testing.scenario import played
 from noetl.tool import Tools
 from noetl.views.tool_kinds import alternatives, as_text, mapping, output_fields, sentences, unfolded
-from scripts import reference_api, reference_cli, reference_events
+from scripts import reference_api, reference_cli, reference_events, reference_roles
 from scripts.reference_prose import prose, slug, table
 
 ROOT = Path(__file__).parents[1]
@@ -392,10 +392,14 @@ def shown(problem: Problem, text: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     old = stale()
+    security = reference_roles.SECURITY.read_text(encoding="utf-8") != reference_roles.current()
     if "--check" in arguments:
-        for name in old:
-            print(f"docs/reference/{name} is out of date: run `make docs`")
-        return 1 if old else 0
+        for name in [*(f"docs/reference/{name}" for name in old), *(["SECURITY.md"] if security else [])]:
+            print(f"{name} is out of date: run `make docs`")
+        return 1 if old or security else 0
+    if security:
+        reference_roles.SECURITY.write_text(reference_roles.current(), encoding="utf-8")
+        print("SECURITY.md written")
     for name in old:
         (PAGES / name).write_text(pages()[name], encoding="utf-8")
         print(f"docs/reference/{name} written")

@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 from litestar.routes import HTTPRoute
 
 from noetl.runtime.local_server import open_local_server
+from noetl.server.access import LIMIT
 from noetl.server.app import make_app
 from noetl.server.auth import SCOPE
 from noetl.server.services import ServerSettings
@@ -29,6 +30,7 @@ class Described(NamedTuple):
 
     document: dict[str, Any]
     scopes: dict[tuple[str, str], str]  # (method, path) → scope
+    limits: dict[tuple[str, str], str]  # (method, path) → how paths and pools limit it
 
 
 class Route(NamedTuple):
@@ -44,13 +46,15 @@ def described() -> Described:
     async def describe(folder: str) -> Described:
         async with open_local_server(Path(folder) / "noetl.db") as server:
             app = make_app(server.services, ServerSettings())
-            scopes = {
-                (method.lower(), route.path_format): str(handler.opt.get(SCOPE))
+            options = {
+                (method.lower(), route.path_format): handler.opt
                 for route in app.routes
                 if isinstance(route, HTTPRoute)
                 for method, (handler, _) in route.route_handler_map.items()
             }
-            return Described(app.openapi_schema.to_schema(), scopes)
+            scopes = {key: str(opt.get(SCOPE)) for key, opt in options.items()}
+            limits = {key: str(opt.get(LIMIT)) for key, opt in options.items()}
+            return Described(app.openapi_schema.to_schema(), scopes, limits)
 
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(describe(folder))

@@ -17,7 +17,7 @@ import pytest
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
-from noetl.adapters.postgres.schema import VERSION
+from noetl.adapters.postgres.schema import _STEPS, VERSION
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
 from noetl.adapters.postgres.store import (
     FIRST_ROWS,
@@ -538,6 +538,24 @@ def test_those_who_come_first_at_once_make_the_tables_once() -> None:
             assert [[tuple(row) for row in found] for found in await asyncio.gather(*asked)] == [[(VERSION,)]] * 6
             async with opened(name) as later:
                 assert await PostgresListing(later).executions() == []
+
+    run(work)
+
+
+def test_tables_of_an_earlier_version_are_migrated() -> None:
+    async def work() -> None:
+        async with database() as name:
+            async with connected(name) as old:
+                await old.execute("CREATE SCHEMA noetl; CREATE TABLE noetl.version (number integer NOT NULL)")
+                await old.execute("INSERT INTO noetl.version VALUES (2)")
+                for step in _STEPS[:2]:
+                    await old.execute(step)
+                values = "'a', 'ci', ARRAY['read', 'run'], 'x', now()"
+                await old.execute(f"INSERT INTO noetl.tokens (id, name, scopes, digest, created_at) VALUES ({values})")
+            async with opened(name) as made:
+                (token,) = await PostgresTokens(made).list()
+                assert (token.name, token.scopes, token.roles) == ("ci", frozenset({"read", "run"}), ())
+                assert [tuple(row) for row in await made.fetch("SELECT number FROM noetl.version")] == [(VERSION,)]
 
     run(work)
 

@@ -45,10 +45,22 @@ def test_tokens_are_told_as_json_and_taken_back_by_their_ids(workspace: Workspac
     assert (code, told["error"]["kind"]) == (1, "not-found")
 
 
+def test_a_token_with_a_role_shows_its_limits(workspace: Workspace) -> None:
+    limits = ("--role", "author", "--path", "orders/*", "--path", "shared/mail", "--pool", "gpu")
+    code, made = workspace.json("token", "create", "team", *limits)
+    grant = {"role": "author", "paths": ["orders/*", "shared/mail"], "pools": ["gpu"]}
+    assert (code, made["scopes"], made["roles"]) == (0, ["run", "write"], [grant])
+    assert "author orders/* shared/mail (pools gpu)" in workspace.call("token", "list").stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [
         (("ci",), 2, "give --scope once or more, with read, run, write, admin"),
+        (("ci", "--path", "orders/*", "--scope", "read"), 2, "--path and --pool limit a role: give --role as well"),
+        (("ci", "--role", "boss"), 1, "unknown role 'boss': use one of viewer, operator, author, admin"),
+        (("ci", "--role", "viewer", "--scope", "read"), 1, "either scopes or roles"),
+        (("ci", "--role", "viewer", "--path", "ord*"), 1, "write orders/import, orders/* or *"),
         (("ci", "--scope", "root"), 1, "unknown scope 'root'"),
         (("", "--scope", "read"), 1, "a token name has 1 to 100 printable characters"),
         (("ci", "--scope", "read", "--expires", "soon"), 2, "write 12h, 30d or 52w"),

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from noetl.errors import NotFound, Rejected
+import msgspec
+
+from noetl.errors import Damaged, NotFound, Rejected
+from noetl.ports import RoleGrant
 
 LISTED_MAX: Final = 1_000
 FOUND_MAX: Final = 20  # ids with the same prefix: enough to show that the prefix is too short
@@ -50,3 +54,20 @@ def known_token(id: str) -> Rejected:
 
 def not_text(name: str) -> Rejected:
     return Rejected("not-text", f"{name!a} is not valid Unicode text")
+
+
+def encode_roles(roles: Sequence[RoleGrant]) -> str:
+    return msgspec.json.encode(roles).decode()
+
+
+def decode_roles(text: str) -> tuple[RoleGrant, ...]:
+    """Raises Damaged: a token without its limits would permit more."""
+    try:
+        return msgspec.json.decode(text, type=tuple[RoleGrant, ...])
+    except msgspec.DecodeError as error:
+        raise Damaged(f"the roles of a token cannot be read: {error}") from error
+
+
+def path_ranges(within: Sequence[str]) -> list[tuple[str, str]]:
+    """The first and the last path of each pattern, for comparisons by code point."""
+    return [(each[:-1], each[:-1] + "\U0010ffff") if each.endswith("*") else (each, each) for each in within]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal, TypeAlias
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.api.executions import to_datetime
-from noetl.ports import ApiToken, SecretInfo, WorkerInfo
+from noetl.ports import ApiToken, RoleGrant, SecretInfo, WorkerInfo
 from noetl.views.log import instant
 
 EXPIRY_MAX_S: Final = 10 * 366 * 86_400
@@ -50,9 +50,10 @@ class CredentialStored(Struct, frozen=True, kw_only=True):
 # Tokens
 
 
-class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TokenRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     name: str  # the log records it with the actions of the token's bearer
-    scopes: list[Scope]
+    scopes: list[Scope] = []
+    roles: tuple[RoleGrant, ...] = ()  # instead of scopes
     expires_in_s: Annotated[float, Meta(gt=0, le=EXPIRY_MAX_S)] | None = None  # None: never
 
 
@@ -69,6 +70,7 @@ class ApiTokenItem(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     created_at: str
     expires_at: str | None
+    roles: tuple[RoleGrant, ...] | UnsetType = UNSET
 
     @staticmethod
     def from_token(token: ApiToken) -> ApiTokenItem:
@@ -78,13 +80,14 @@ class ApiTokenItem(Struct, frozen=True, kw_only=True):
             scopes=tuple(sorted(token.scopes)),
             created_at=instant(token.created_at),
             expires_at=None if token.expires_at is None else instant(token.expires_at),
+            roles=token.roles or UNSET,
         )
 
     def to_token(self) -> ApiToken:
         """Raises msgspec.ValidationError when a time is invalid."""
         expires_at = None if self.expires_at is None else to_datetime(self.expires_at)
-        scopes = frozenset(self.scopes)
-        return ApiToken(self.id, self.name, scopes, to_datetime(self.created_at), expires_at)
+        scopes, roles = frozenset(self.scopes), self.roles or ()
+        return ApiToken(self.id, self.name, scopes, to_datetime(self.created_at), expires_at, roles)
 
 
 class TokenList(Struct, frozen=True, kw_only=True):
@@ -137,3 +140,4 @@ class WhoamiResponse(Struct, frozen=True, kw_only=True):
     name: str
     scopes: tuple[str, ...]
     open: bool  # the server needs no token
+    roles: tuple[RoleGrant, ...] | UnsetType = UNSET  # the scopes follow from them, and have their limits

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Final, NamedTuple, TypeAlias, cast
@@ -43,7 +43,7 @@ from noetl.engine import Event
 from noetl.engine.facts import Fact
 from noetl.errors import Unavailable
 from noetl.output import JSON
-from noetl.ports import ApiToken, SecretInfo
+from noetl.ports import ApiToken, RoleGrant, SecretInfo
 from noetl.secret import Secret
 from noetl.views.documents import ShowDocument
 from noetl.views.envelopes import Envelope
@@ -196,10 +196,18 @@ class Client:
         response = await self.http.request("GET", "/tokens")
         return response.read_as(TokenList, lambda found: list(map(ApiTokenItem.to_token, found.items)))
 
-    async def add_token(self, name: str, scopes: Collection[str], *, expires_in_s: float | None = None) -> TokenCreated:
+    async def add_token(
+        self,
+        name: str,
+        scopes: Collection[str],
+        *,
+        expires_in_s: float | None = None,
+        roles: Sequence[RoleGrant] = (),
+    ) -> TokenCreated:
         """Create a token. Its text is not available later."""
-        # The server checks the scopes, and its message names those that exist.
-        body = TokenRequest(name=name, scopes=cast("list[Scope]", sorted(scopes)), expires_in_s=expires_in_s)
+        # The server checks scopes and roles, and its message names those that exist.
+        wanted = cast("list[Scope]", sorted(scopes))
+        body = TokenRequest(name=name, scopes=wanted, roles=tuple(roles), expires_in_s=expires_in_s)
         return (await self.http.request("POST", "/tokens", body=body)).read(TokenCreated)
 
     async def remove_token(self, id: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from noetl.engine.facts import Fact
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced
@@ -168,6 +170,25 @@ class ExecutionListing(Protocol):
     async def last(self) -> str:
         """The execution that started last. Raises NotFound if there is none."""
         ...
+
+
+class FilteredListing(ExecutionListing, Protocol):
+    """A listing that a server can limit to the paths of a caller."""
+
+    async def executions(
+        self,
+        limit: int = 100,
+        *,
+        before: str | None = None,
+        status: Status | None = None,
+        open_only: bool = False,
+        path: str | None = None,
+        within: Sequence[str] | None = None,
+    ) -> list[ExecutionHead]:
+        """`within`: only executions whose path matches one of these, as in a RoleGrant. None: all."""
+        ...
+
+    async def find(self, prefix: str, *, within: Sequence[str] | None = None) -> list[str]: ...
 
 
 class PlaybookText(NamedTuple):
@@ -342,6 +363,14 @@ class SecretRows(Protocol):
         ...
 
 
+class RoleGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A role, limited to paths and pools. A path is `orders/import`, `orders/*` or `*`."""
+
+    role: str  # viewer, operator, author, admin
+    paths: tuple[str, ...] = ("*",)
+    pools: tuple[str, ...] = ("*",)  # names, or `*`
+
+
 class ApiToken(NamedTuple):
     """A credential for the API. Only its bearer knows the secret."""
 
@@ -350,6 +379,7 @@ class ApiToken(NamedTuple):
     scopes: frozenset[str]  # of read, run, write, admin
     created_at: datetime
     expires_at: datetime | None
+    roles: tuple[RoleGrant, ...] = ()  # the scopes follow from them; empty: a token of scopes, without limits
 
 
 AllTokens: TypeAlias = list[ApiToken]

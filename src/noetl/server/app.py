@@ -14,7 +14,8 @@ from noetl import __version__
 from noetl.api.admin import CredentialValue, TokenRequest
 from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
 from noetl.server import static
-from noetl.server.auth import SCOPE, guard
+from noetl.server.access import LIMIT, SERVICES, UNLIMITED, guard
+from noetl.server.auth import SCOPE
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies
@@ -73,7 +74,7 @@ def openapi_config() -> OpenAPIConfig:
             "/schema",
             route_handlers=[],
             include_in_schema=False,
-            opt={SCOPE: "read"},
+            opt={SCOPE: "read", LIMIT: UNLIMITED},
             after_request=_replace_not_found_page,
         ),
         render_plugins=[_JsonDocument(path="/openapi.json")],
@@ -115,6 +116,7 @@ def make_app(services: Services, settings: ServerSettings) -> Litestar:
         debug=False,
     )
     app.state[_CONTEXT] = context
+    app.state[SERVICES] = services
     limiter = RateLimiter(services.clock, settings.requests_per_s, settings.requests_burst)
     # The framework's own middleware runs only for paths that have a route. This one sees every request.
     app.asgi_handler = RequestMiddleware(app.asgi_handler, context.authenticator, limiter, settings)

@@ -1,21 +1,19 @@
-"""Authentication by token and authorization by scope.
+"""Callers and their tokens: authentication, and what the scopes or roles of a token permit.
 
-`run` and `write` include `read`; `admin` includes all. A route that names no scope accepts no caller.
+`run` and `write` include `read`; `admin` includes all. Roles are scopes with limits: see `noetl.control.roles`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hmac import compare_digest
-from typing import Any, Final, NamedTuple
-
-from litestar.connection import ASGIConnection
-from litestar.handlers import BaseRouteHandler
+from typing import Final, NamedTuple
 
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.api_tokens import digest_of
-from noetl.errors import Unavailable
-from noetl.ports import ApiToken, ApiTokenStore
+from noetl.control.roles import ALL, ROLES, covers, matches_any, permits
+from noetl.ports import ApiToken, ApiTokenStore, RoleGrant
 from noetl.server.errors import ApiError
 
 PUBLIC: Final = "public"  # the scope of a route that needs no token
@@ -26,13 +24,7 @@ CACHED_S: Final = 5.0  # how long a token that another server has revoked may st
 CACHED_MAX: Final = 10_000  # cached lookups, including those of unknown tokens
 TOKEN_CHARS_MAX: Final = 256
 
-_INCLUDES: Final[dict[str, frozenset[str]]] = {
-    "read": frozenset({"read"}),
-    "run": frozenset({"run", "read"}),
-    "write": frozenset({"write", "read"}),
-    "admin": frozenset({"admin", "write", "run", "read"}),
-}
-_CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="noetl"'}
+CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="noetl"'}
 
 
 class Caller(NamedTuple):
@@ -41,9 +33,48 @@ class Caller(NamedTuple):
     id: str  # of the token
     name: str  # as the log records it
     scopes: frozenset[str]
+    roles: tuple[RoleGrant, ...] = ()  # empty: the scopes hold for all paths and pools
 
-    def may(self, scope: str) -> bool:
-        return any(scope in _INCLUDES.get(each, ()) for each in self.scopes)
+    def may(self, scope: str, path: str | None = None) -> bool:
+        """Whether a role permits the scope for this path. None: for any path at all."""
+        if not self.roles:
+            return permits(self.scopes, scope)
+        return any(path is None or matches_any(each.paths, path) for each in self._roles(scope))
+
+    def may_everywhere(self, scope: str) -> bool:
+        """Whether neither paths nor pools limit the scope."""
+        if not self.roles:
+            return permits(self.scopes, scope)
+        return any(ALL in each.paths and ALL in each.pools for each in self._roles(scope))
+
+    def paths(self, scope: str) -> tuple[str, ...] | None:
+        """The paths for which it has the scope; None: all."""
+        if not self.roles:
+            return None
+        paths = tuple(path for each in self._roles(scope) for path in each.paths)
+        return None if ALL in paths else paths
+
+    def pools(self, scope: str, path: str | None = None) -> frozenset[str] | None:
+        """The pools that it may use for playbooks of this path; None: all."""
+        if not self.roles:
+            return None
+        fitting = [each for each in self._roles(scope) if path is None or matches_any(each.paths, path)]
+        pools = frozenset(pool for each in fitting for pool in each.pools)
+        return None if ALL in pools else pools
+
+    def may_grant(self, roles: Sequence[RoleGrant]) -> bool:
+        """Whether it may create or revoke a token with these roles: an admin grants at most what it has."""
+        if self.may_everywhere("admin"):
+            return True
+        own = self._roles("admin")
+        return bool(roles) and all(any(_includes(each, grant) for each in own) for grant in roles)
+
+    def _roles(self, scope: str) -> list[RoleGrant]:
+        return [each for each in self.roles if permits(ROLES.get(each.role, ()), scope)]
+
+
+def _includes(own: RoleGrant, other: RoleGrant) -> bool:
+    return all(covers(own.paths, path) for path in other.paths) and all(covers(own.pools, pool) for pool in other.pools)
 
 
 LOCAL: Final = Caller("local", "local", frozenset({"admin"}))  # every caller of a server without tokens
@@ -80,13 +111,11 @@ class Authenticator:
             self._cache.put(digest, found)
         token = found.token
         if token is None or not compare_digest(f"noetl_{token.id}_", text[: len(token.id) + 7]):
-            raise ApiError(
-                401, "bad-token", "the token is unknown to this server; it may have been revoked", _CHALLENGE
-            )
+            raise ApiError(401, "bad-token", "the token is unknown to this server; it may have been revoked", CHALLENGE)
         if token.expires_at is not None and token.expires_at <= self._clock.now():
             detail = f'the token "{token.name}" has expired: create a new one'
-            raise ApiError(401, "expired-token", detail, _CHALLENGE)
-        return Caller(token.id, token.name, token.scopes)
+            raise ApiError(401, "expired-token", detail, CHALLENGE)
+        return Caller(token.id, token.name, token.scopes, token.roles)
 
 
 def bearer_token(header: str | None) -> str | None:
@@ -99,21 +128,5 @@ def bearer_token(header: str | None) -> str | None:
     if not is_token or not value.isascii():
         detail = "this is not a NoETL token: a token begins with noetl_ and has no spaces, copy all of it"
         detail += " (programs send `Authorization: Bearer noetl_…`)"
-        raise ApiError(401, "bad-token", detail, _CHALLENGE)
+        raise ApiError(401, "bad-token", detail, CHALLENGE)
     return value
-
-
-def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Runs before every route. Raises ApiError, or the error that occurred when the token was looked up."""
-    scope = handler.opt.get(SCOPE)
-    if scope == PUBLIC or connection.scope.get("method") == "OPTIONS":
-        return
-    caller = connection.scope["state"].get(CALLER)
-    if isinstance(caller, ApiError | Unavailable):
-        raise caller
-    if caller is None:
-        detail = "this request needs a token: `noetl token create` creates one"
-        raise ApiError(401, "no-token", detail, _CHALLENGE)
-    assert isinstance(caller, Caller)
-    if scope is None or not caller.may(scope):
-        raise ApiError(403, "low-scope", f'the token "{caller.name}" lacks the scope "{scope}"')

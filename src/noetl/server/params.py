@@ -13,6 +13,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from noetl.api.executions import VERSION_MAX
 from noetl.api.playbooks import ProblemDetails
+from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
@@ -26,6 +27,13 @@ TEXT_CHARS_MAX: Final = 1_000  # of a path, a name, a prefix
 SEQ_MAX: Final = 2**53
 
 EXECUTION: Final = "/executions/{execution_id:str}"
+
+# How paths and pools limit a route: see `noetl.server.access`
+OF_EXECUTION: Final = {LIMIT: BY_EXECUTION}
+OF_NAME: Final = {LIMIT: BY_NAME}
+OF_LIST: Final = {LIMIT: FILTERED}
+OF_NOTHING: Final = {LIMIT: UNLIMITED}
+OF_ALL: Final = {LIMIT: EVERYWHERE}
 
 READ: Final = {SCOPE: "read"}
 RUN: Final = {SCOPE: "run"}
@@ -110,7 +118,7 @@ def route(
 
 def read_execution(name: str, summary: str, *errors: int, **options: Any) -> HTTPRouteHandler:
     """A route below one execution."""
-    return route(get, READ, "executions", f"{EXECUTION}{name}", summary, 404, *errors, **options)
+    return route(get, READ | OF_EXECUTION, "executions", f"{EXECUTION}{name}", summary, 404, *errors, **options)
 
 
 def response(data: Any, description: str, media_type: str = "application/json") -> ResponseSpec:
@@ -131,8 +139,8 @@ def clean_text(value: str, name: str) -> str:
 _DESCRIPTIONS: Final = {
     400: "The request is invalid",
     401: "The token is missing or invalid",
-    403: "The token lacks the scope, or the request comes from a page of another site",
-    404: "There is no such object",
+    403: "The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request",
+    404: "There is no such object, or it is outside of the paths of the token",
     408: "The body arrived too slowly",
     409: "The current state does not allow this",
     413: "The body is too large",

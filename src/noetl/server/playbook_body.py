@@ -22,6 +22,8 @@ from noetl.control.refusals import Refusal, is_path, path_in, reason_of
 from noetl.errors import NotFound, PlaybookError, Problem
 from noetl.playbook.migrate import Note, migrate
 from noetl.playbook.source import parse
+from noetl.ports import PlaybookText
+from noetl.server.access import check_digest, check_playbook, check_readable, check_written, outside
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
 from noetl.server.params import AppContext, clean_text
@@ -43,7 +45,9 @@ async def authorize(context: AppContext, request: StartRequest, caller: Caller) 
         raise ApiError(400, "bad-request", "give exactly one of path, digest and text")
     if request.text is not None and len(request.text.encode()) > PLAYBOOK_BODY_MAX:
         raise ApiError(413, "body-too-large", f"a text has at most {PLAYBOOK_BODY_MAX:,} bytes")
-    if request.path is not None or caller.may("write"):
+    if caller.roles and (permitted := await _within_limits(context, request, caller)) is not None:
+        return permitted
+    if request.path is not None or (caller.may("write") and not caller.roles):
         return request
     digest = request.digest if request.text is None else _digest(request.text)
     assert digest is not None
@@ -53,6 +57,23 @@ async def authorize(context: AppContext, request: StartRequest, caller: Caller) 
         return replace(request, text=None, digest=digest)
     reason = "which is needed to start a text that is not registered, or is archived"
     raise ApiError(403, "low-scope", f'the token "{caller.name}" lacks the scope "write", {reason}')
+
+
+async def _within_limits(context: AppContext, request: StartRequest, caller: Caller) -> StartRequest | None:
+    """Check the path of a request against the caller's roles. None: the text must be registered already.
+
+    Raises NotFound for a registered playbook outside of its paths, and ApiError for a text.
+    """
+    path, digest = await _path_and_digest(context, request)
+    if request.text is None:
+        if path is None:
+            raise NotFound(f'no playbook is registered under "{request.path}"' if request.path else no_text(digest))
+        check_readable(caller, path, no_text(digest) if digest else f'no playbook is registered under "{path}"')
+        check_playbook(caller, "run", path)
+        return request if request.path is not None or caller.may("write", path) else None
+    if path is not None and not caller.may("run", path):
+        raise outside(caller, f'playbooks under "{path}"')
+    return request if path is None or caller.may("write", path) else None
 
 
 async def _is_startable(services: Services, digest: str) -> bool:
@@ -66,25 +87,28 @@ async def _is_startable(services: Services, digest: str) -> bool:
     return any(each.digest == digest and not each.archived for each in versions)
 
 
-async def resolve(context: AppContext, request: StartRequest) -> ResolvedStart:
-    """Look the playbook up; a text is registered. Raises NotFound, or PlaybookError."""
+async def resolve(context: AppContext, request: StartRequest, caller: Caller) -> ResolvedStart:
+    """Look the playbook up; a text is registered. Raises NotFound, PlaybookError, or ApiError."""
     services = context.services
-    if request.digest is not None:
-        return ResolvedStart((await services.catalog.get(clean_text(request.digest, "digest"))).digest)
     if request.text is None:
-        path = clean_text(request.path or "", "path")
-        return ResolvedStart((await services.catalog.newest(path, request.version)).digest)
+        if request.digest is not None:
+            found = await services.catalog.get(clean_text(request.digest, "digest"))
+        else:
+            found = await services.catalog.newest(clean_text(request.path or "", "path"), request.version)
+        await check_digest(services, caller, found.digest, found.path)
+        return ResolvedStart(found.digest)
     upgraded = await check_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect))
     if upgraded.checked.errors or upgraded.checked.playbook is None:
         raise PlaybookError(upgraded.checked.problems)
+    check_upgraded(caller, upgraded)
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     return ResolvedStart(digest, upgraded.checked.problems)
 
 
-async def resolve_digest(context: AppContext, request: StartRequest) -> str:
+async def resolve_digest(context: AppContext, request: StartRequest, caller: Caller) -> str:
     """The digest alone; nothing is registered."""
     if request.text is None:
-        return (await resolve(context, request)).digest
+        return (await resolve(context, request, caller)).digest
     upgraded = await check_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect))
     return _digest(upgraded.text)
 
@@ -185,7 +209,7 @@ async def read_text(request: Request[Any, Any, Any]) -> PlaybookTextRequest:
     return _decode_json(body, PlaybookTextRequest)
 
 
-async def resolve_text(request: Request[Any, Any, Any], services: Services) -> PlaybookTextRequest:
+async def resolve_text(request: Request[Any, Any, Any], services: Services, caller: Caller) -> PlaybookTextRequest:
     """The text in the body, or the one that the body refers to. Raises ApiError, or NotFound."""
     body = await request.body()
     if request.content_type[0] != _JSON:
@@ -196,9 +220,30 @@ async def resolve_text(request: Request[Any, Any, Any], services: Services) -> P
     if reference.text is not None:
         return PlaybookTextRequest(text=reference.text, dialect=reference.dialect)
     if reference.digest is not None:
-        digest = clean_text(reference.digest, "digest")
-        return PlaybookTextRequest(text=(await services.catalog.get(digest)).text)
+        return PlaybookTextRequest(text=(await readable_text(services, caller, reference.digest)).text)
+    check_playbook(caller, "read", reference.path or "")
     return PlaybookTextRequest(text=await registered_text(services, reference.path or "", reference.version))
+
+
+async def readable_text(services: Services, caller: Caller, digest: str) -> PlaybookText:
+    """A text within the caller's paths. Raises NotFound, with the same words for an unknown one."""
+    try:
+        found = await services.catalog.get(clean_text(digest, "digest"))
+    except NotFound as error:
+        raise NotFound(no_text(digest)) from error
+    check_readable(caller, found.path, no_text(digest))
+    return found
+
+
+def no_text(digest: str) -> str:
+    return f"no playbook with the digest {digest!a:.80}"
+
+
+def check_upgraded(caller: Caller, upgraded: UpgradedText) -> None:
+    """Whether the caller may register the playbook. Raises ApiError."""
+    if caller.roles:
+        assert upgraded.checked.program is not None, "a playbook without errors is compiled"
+        check_written(caller, upgraded.checked.program)
 
 
 async def registered_text(services: Services, path: str, version: int | None) -> str:

@@ -16,8 +16,8 @@ from noetl.ports import (
     ApiTokenStore,
     Catalog,
     EventStore,
-    ExecutionListing,
     Feed,
+    FilteredListing,
     Link,
     ResultStore,
     SecretInfo,
@@ -107,7 +107,7 @@ class Services(NamedTuple):
 
     link: Link  # to the owner of any execution
     store: EventStore
-    listing: ExecutionListing
+    listing: FilteredListing
     catalog: Catalog
     playbooks: Playbooks
     results: ResultStore

@@ -6,7 +6,7 @@ Earlier facts are cached in encoded pages, so that many late subscribers cost li
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -16,6 +16,7 @@ import msgspec
 from noetl.api.executions import ExecutionSummary, StreamEnd
 from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
+from noetl.control.roles import matches_any
 from noetl.engine import Event
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.ports import EventStore
@@ -209,7 +210,7 @@ class StreamHub:
         self._pages = PageCache(services.store)
         self._tails: dict[str, LogTail] = {}
         self._subscribers: set[Subscriber] = set()  # of all streams
-        self._head_subscribers: set[Subscriber] = set()
+        self._head_subscribers: dict[Subscriber, Sequence[str] | None] = {}  # with the paths that they see
         self._heads_task: asyncio.Task[None] | None = None
         self._heartbeat_task: asyncio.Task[None] | None = None
         self._closed = False
@@ -249,18 +250,18 @@ class StreamHub:
         finally:
             await self._remove(subscriber)
 
-    async def heads(self, subscriber: Subscriber) -> AsyncIterator[bytes]:
-        """The summaries of executions that change."""
+    async def heads(self, subscriber: Subscriber, within: Sequence[str] | None = None) -> AsyncIterator[bytes]:
+        """The summaries of executions that change. `within`: only of these paths; None: of all."""
         self._add(subscriber)
         try:
             yield RECONNECT
-            self._head_subscribers.add(subscriber)
+            self._head_subscribers[subscriber] = within
             if self._heads_task is None or self._heads_task.done():
                 self._heads_task = asyncio.ensure_future(self._watch_heads())
             while chunk := await subscriber.next():
                 yield chunk
         finally:
-            self._head_subscribers.discard(subscriber)
+            self._head_subscribers.pop(subscriber, None)
             if not self._head_subscribers and self._heads_task is not None:
                 self._heads_task.cancel()
                 self._heads_task = None
@@ -315,15 +316,20 @@ class StreamHub:
         while True:
             changed.update((await subscription.updates(POLL_S if not changed else 0)).seqs)
             batch = [*changed][:HEADS_MAX]
-            chunk = b"".join([await self._head(id) for id in batch])
+            heads = [await self._head(id) for id in batch]
             for id in batch:
                 del changed[id]
-            for subscriber in self._head_subscribers:
-                subscriber.push(chunk)
+            everything = b"".join([message for _, message in heads])
+            for subscriber, within in self._head_subscribers.items():
+                if within is None:
+                    subscriber.push(everything)
+                else:
+                    subscriber.push(b"".join([message for path, message in heads if matches_any(within, path)]))
             await self._services.clock.sleep(GATHER_S)
 
-    async def _head(self, execution_id: str) -> bytes:
+    async def _head(self, execution_id: str) -> tuple[str, bytes]:
+        """The path and the message."""
         with suppress(NotFound, Unavailable):  # clients reload the list from time to time
             head = await self._services.listing.head(execution_id)
-            return sse_message("head", ExecutionSummary.from_head(head))
-        return b""
+            return head.path, sse_message("head", ExecutionSummary.from_head(head))
+        return "", b""

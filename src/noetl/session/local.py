@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -52,7 +52,7 @@ from noetl.views.documents import ShowDocument, show_document
 if TYPE_CHECKING:
     from noetl.errors import Problem
     from noetl.net.inputs import Inputs
-    from noetl.ports import ApiToken, ApiTokenStore, Catalog, ExecutionListing, LogRow
+    from noetl.ports import ApiToken, ApiTokenStore, Catalog, ExecutionListing, LogRow, RoleGrant
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin
 
@@ -91,11 +91,13 @@ class StoredTokens:
         self._tokens = tokens
         self._clock = clock
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> NewToken:
+    async def create(
+        self, name: str, scopes: frozenset[str], lasts_s: float | None, roles: Sequence[RoleGrant] = ()
+    ) -> NewToken:
         from noetl.control.api_tokens import digest_of, new_token
 
         expires_at = None if lasts_s is None else self._clock.now() + timedelta(seconds=lasts_s)
-        token, text = new_token(name, scopes, expires_at, self._clock, os.urandom)
+        token, text = new_token(name, scopes, expires_at, self._clock, os.urandom, roles=roles)
         await self._tokens.add(token, digest_of(text))
         return NewToken(token, text)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from noetl.engine import Event
     from noetl.errors import Problem
     from noetl.output import JSON
-    from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, SecretInfo, Snapshot
+    from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, RoleGrant, SecretInfo, Snapshot
     from noetl.session.catalog import PlaybookCatalog
     from noetl.session.declared import WorkloadSource
     from noetl.session.execution import Execution
@@ -131,7 +131,11 @@ class NewToken(NamedTuple):
 class TokenAdmin(Protocol):
     """The API tokens of a server."""
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> NewToken: ...
+    async def create(
+        self, name: str, scopes: frozenset[str], lasts_s: float | None, roles: Sequence[RoleGrant] = ()
+    ) -> NewToken:
+        """Either scopes or roles. Raises Rejected."""
+        ...
 
     async def list(self) -> list[ApiToken]: ...
 

@@ -32,7 +32,7 @@ from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
     from noetl.clock import Clock
-    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, SecretInfo
+    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SecretInfo
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, ResultReader
@@ -65,8 +65,10 @@ class ServerTokens:
     def __init__(self, client: Client) -> None:
         self._client = client
 
-    async def create(self, name: str, scopes: frozenset[str], lasts_s: float | None) -> NewToken:
-        made = await self._client.add_token(name, scopes, expires_in_s=lasts_s)
+    async def create(
+        self, name: str, scopes: frozenset[str], lasts_s: float | None, roles: Sequence[RoleGrant] = ()
+    ) -> NewToken:
+        made = await self._client.add_token(name, scopes, expires_in_s=lasts_s, roles=roles)
         known = {each.id: each for each in await self._client.tokens()}
         if made.id not in known:
             raise NotFound(f"the token {made.id} was created, and has been revoked meanwhile")

@@ -35,6 +35,7 @@ def test_a_token_names_its_id_and_holds_32_bytes_that_nobody_can_guess() -> None
         frozenset({"read", "run"}),
         NOW,
         NOW + timedelta(days=1),
+        (),
     )
     assert text == "noetl_0101010101010101_AgICAgICAgICAgICAgICAgICAgICAgICAgICAgICAgI"
     assert drawn == [8, 32]

@@ -75,7 +75,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List names and versions of secrets */
+        /**
+         * List names and versions of secrets
+         * @description A role with limits sees the names that match its paths.
+         */
         get: operations["credentials"];
         put?: never;
         post?: never;
@@ -164,10 +167,16 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List all tokens, without their secrets */
+        /**
+         * List all tokens, without their secrets
+         * @description An admin with limits sees the tokens whose limits are within its own.
+         */
         get: operations["tokens"];
         put?: never;
-        /** Create a token */
+        /**
+         * Create a token
+         * @description Give either `scopes` or `roles`. An admin with limits gives roles within its own limits.
+         */
         post: operations["add_token"];
         delete?: never;
         options?: never;
@@ -835,6 +844,7 @@ export interface components {
             scopes: string[];
             created_at: string;
             expires_at: string | null;
+            roles?: components["schemas"]["RoleGrant"][];
         };
         /** ArcCheck */
         ArcCheck: {
@@ -1645,6 +1655,22 @@ export interface components {
             /** @default false */
             from_start?: boolean;
         };
+        /** RoleGrant */
+        RoleGrant: {
+            role: string;
+            /**
+             * @default [
+             *       "*"
+             *     ]
+             */
+            paths?: string[];
+            /**
+             * @default [
+             *       "*"
+             *     ]
+             */
+            pools?: string[];
+        };
         /** RunBar */
         RunBar: {
             id: string;
@@ -2017,7 +2043,9 @@ export interface components {
         /** TokenRequest */
         TokenRequest: {
             name: string;
-            scopes: ("read" | "run" | "write" | "admin")[];
+            scopes?: ("read" | "run" | "write" | "admin")[];
+            /** @default [] */
+            roles?: components["schemas"]["RoleGrant"][];
             expires_in_s?: number | null;
         };
         /** TokenRoute */
@@ -2076,6 +2104,7 @@ export interface components {
             name: string;
             scopes: string[];
             open: boolean;
+            roles?: components["schemas"]["RoleGrant"][];
         };
         /** Why */
         Why: {
@@ -2159,7 +2188,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2269,7 +2298,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2379,7 +2408,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2489,7 +2518,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2599,7 +2628,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2716,7 +2745,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2836,7 +2865,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2845,7 +2874,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -2955,7 +2984,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3068,7 +3097,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3077,7 +3106,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3187,7 +3216,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3297,7 +3326,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3411,7 +3440,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3540,7 +3569,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3549,7 +3578,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -3665,7 +3694,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3798,7 +3827,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3922,7 +3951,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3931,7 +3960,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4044,7 +4073,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4053,7 +4082,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4168,7 +4197,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4177,7 +4206,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4297,7 +4326,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4306,7 +4335,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4419,7 +4448,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4428,7 +4457,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4552,7 +4581,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4680,7 +4709,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4689,7 +4718,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4828,7 +4857,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -4837,7 +4866,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -4958,7 +4987,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5077,7 +5106,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5215,7 +5244,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5224,7 +5253,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5354,7 +5383,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5464,7 +5493,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5473,7 +5502,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5586,7 +5615,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5595,7 +5624,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5708,7 +5737,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5717,7 +5746,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5834,7 +5863,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5843,7 +5872,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -5969,7 +5998,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -5978,7 +6007,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6104,7 +6133,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6113,7 +6142,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6239,7 +6268,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6248,7 +6277,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6383,7 +6412,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6392,7 +6421,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6523,7 +6552,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6532,7 +6561,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6649,7 +6678,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6658,7 +6687,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6778,7 +6807,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6787,7 +6816,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -6903,7 +6932,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -6912,7 +6941,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7028,7 +7057,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7037,7 +7066,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7171,7 +7200,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7180,7 +7209,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7308,7 +7337,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7317,7 +7346,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7427,7 +7456,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7540,7 +7569,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7549,7 +7578,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7667,7 +7696,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7676,7 +7705,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7800,7 +7829,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7809,7 +7838,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -7924,7 +7953,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -7933,7 +7962,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;
@@ -8046,7 +8075,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8174,7 +8203,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description The token lacks the scope, or the request comes from a page of another site */
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -8183,7 +8212,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["ProblemDetails"];
                 };
             };
-            /** @description There is no such object */
+            /** @description There is no such object, or it is outside of the paths of the token */
             404: {
                 headers: {
                     [name: string]: unknown;

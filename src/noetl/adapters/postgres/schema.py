@@ -124,7 +124,9 @@ CREATE TABLE noetl.documents ( -- playbooks that tasks have made: found by diges
 );
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS)  # the n-th changes version n to n + 1
+_ROLES: Final = "ALTER TABLE noetl.tokens ADD COLUMN roles text NOT NULL DEFAULT '[]'"  # JSON; empty: no limits
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS, _ROLES)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 # From the tables of the catalog: to_regclass would use the state from before the wait for the lock.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from noetl.adapters.postgres.database import PostgresDatabase, is_text
-from noetl.adapters.sql import known_token, no_token, not_text
+from noetl.adapters.sql import decode_roles, encode_roles, known_token, no_token, not_text
 from noetl.errors import Rejected
 from noetl.ports import ApiToken, SecretRow
 
@@ -44,9 +44,9 @@ class PostgresSecretRows:
         return [SecretRow(*row) for row in found]
 
 
-_SELECT_TOKEN: Final = "SELECT id, name, scopes, created_at, expires_at FROM noetl.tokens"
+_SELECT_TOKEN: Final = "SELECT id, name, scopes, created_at, expires_at, roles FROM noetl.tokens"
 _ADD_TOKEN: Final = """
-INSERT INTO noetl.tokens (id, name, scopes, created_at, expires_at, digest) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO noetl.tokens (id, name, scopes, created_at, expires_at, digest, roles) VALUES ($1, $2, $3, $4, $5, $6, $7)
 ON CONFLICT DO NOTHING RETURNING id
 """
 
@@ -61,7 +61,7 @@ class PostgresTokens:
         if not all(is_text(value) for value in (token.id, token.name, *token.scopes)):
             raise not_text(token.name)
         values = token.id, token.name, sorted(token.scopes), token.created_at, token.expires_at, digest
-        if not await self._database.fetch(_ADD_TOKEN, *values):
+        if not await self._database.fetch(_ADD_TOKEN, *values, encode_roles(token.roles)):
             raise known_token(token.id)
 
     async def find(self, digest: bytes) -> ApiToken | None:
@@ -77,4 +77,5 @@ class PostgresTokens:
 
 
 def _token(row: Any) -> ApiToken:
-    return ApiToken(row["id"], row["name"], frozenset(row["scopes"]), row["created_at"], row["expires_at"])
+    scopes, roles = frozenset(row["scopes"]), decode_roles(row["roles"])
+    return ApiToken(row["id"], row["name"], scopes, row["created_at"], row["expires_at"], roles)

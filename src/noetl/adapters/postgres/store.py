@@ -12,7 +12,7 @@ from msgspec.json import Decoder, Encoder
 
 from noetl.adapters.postgres.database import BatchedReads, PostgresDatabase, is_text
 from noetl.adapters.postgres.group_commit import TIMEOUT_S, Appender, AppendRow
-from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size
+from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size, path_ranges
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
@@ -229,10 +229,14 @@ WHERE split_part(heads.parent, '/', 1) = $1 AND heads.parent IS NOT NULL
 ORDER BY heads.started_at, heads.execution_id
 """
 # A range, so that the index is used; no id contains the highest character.
-_FIND: Final = """
-SELECT execution_id FROM noetl.heads WHERE execution_id BETWEEN $1 AND $1 || chr(1114111)
-ORDER BY execution_id LIMIT $2
-"""
+_FIND: Final = "SELECT execution_id FROM noetl.heads WHERE execution_id BETWEEN $1 AND $1 || chr(1114111)"
+_FOUND: Final = "ORDER BY execution_id LIMIT $2"
+
+
+def _within(first: int, patterns: Sequence[str]) -> str:
+    """`first`: the number of the first parameter."""
+    numbers = range(first, first + 2 * len(patterns), 2)
+    return f"({' OR '.join(f'heads.path BETWEEN ${each} AND ${each + 1}' for each in numbers) or 'FALSE'})"
 
 
 class PostgresListing:
@@ -250,6 +254,7 @@ class PostgresListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        within: Sequence[str] | None = None,
     ) -> list[ExecutionHead]:
         values: list[str | int] = [page_size(limit)]
         conditions: list[str] = []
@@ -267,6 +272,9 @@ class PostgresListing:
         if path is not None:
             values.append(path)
             conditions.append(f"left(heads.path, 200) = left(${len(values)}, 200) AND heads.path = ${len(values)}")
+        if within is not None:
+            conditions.append(_within(len(values) + 1, within))
+            values += [bound for each in path_ranges(within) for bound in each]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         return await self._heads(f"{_SELECT} {where} {_NEWEST_FIRST} LIMIT $1", *values)
 
@@ -279,9 +287,11 @@ class PostgresListing:
     async def children(self, execution_id: str) -> list[ExecutionHead]:
         return await self._heads(f"{_SELECT} {_CHILDREN}", execution_id)
 
-    async def find(self, prefix: str) -> list[str]:
-        found = [row["execution_id"] for row in await self._database.fetch(_FIND, prefix, FOUND_MAX)]
-        return matches(prefix, found)
+    async def find(self, prefix: str, *, within: Sequence[str] | None = None) -> list[str]:
+        limited = "" if within is None else f"AND {_within(3, within)}"
+        bounds = [bound for each in path_ranges(within or ()) for bound in each]
+        found = await self._database.fetch(f"{_FIND} {limited} {_FOUND}", prefix, FOUND_MAX, *bounds)
+        return matches(prefix, [row["execution_id"] for row in found])
 
     async def last(self) -> str:
         found = await self.executions(1)

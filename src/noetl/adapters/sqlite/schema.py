@@ -124,7 +124,15 @@ CREATE TABLE documents ( -- playbooks that tasks have made: found by digest, and
 ) STRICT;
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS)  # the n-th changes version n to n + 1
+_ROLES: Final = "ALTER TABLE tokens ADD COLUMN roles TEXT NOT NULL DEFAULT '[]'"  # JSON; empty: no limits
+
+_STEPS: Final[tuple[str, ...]] = (
+    _FIRST,
+    _SECRETS,
+    _VERSIONS,
+    _DOCUMENTS,
+    _ROLES,
+)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import apsw
 
 from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
-from noetl.adapters.sql import known_token, no_token, not_text
+from noetl.adapters.sql import decode_roles, encode_roles, known_token, no_token, not_text
 from noetl.adapters.sqlite.connection import instant, is_text, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.ports import ApiToken, SecretRow
@@ -64,9 +64,9 @@ def stored_secrets(database: Database, environment: Mapping[str, str] = os.envir
     return StoredSecrets(SqliteSecretRows(database), keys, database.clock)
 
 
-_SELECT_TOKEN: Final = "SELECT id, name, scopes, created_at, expires_at FROM tokens"
+_SELECT_TOKEN: Final = "SELECT id, name, scopes, created_at, expires_at, roles FROM tokens"
 _ADD_TOKEN: Final = """
-INSERT INTO tokens (id, name, scopes, digest, created_at, expires_at) VALUES (?, ?, ?, ?, ?, ?)
+INSERT INTO tokens (id, name, scopes, digest, created_at, expires_at, roles) VALUES (?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT DO NOTHING
 """
 
@@ -80,7 +80,8 @@ class SqliteTokens:
     async def add(self, token: ApiToken, digest: bytes) -> None:
         created_at = micros(token.created_at)
         expires_at = None if token.expires_at is None else micros(token.expires_at)
-        values = (token.id, token.name, " ".join(sorted(token.scopes)), digest, created_at, expires_at)
+        scopes, roles = " ".join(sorted(token.scopes)), encode_roles(token.roles)
+        values = (token.id, token.name, scopes, digest, created_at, expires_at, roles)
 
         def write(cursor: apsw.Cursor) -> None:
             cursor.execute(_ADD_TOKEN, values)
@@ -108,6 +109,6 @@ class SqliteTokens:
 
 
 def _token(row: Any) -> ApiToken:
-    id, name, scopes, created_at, expires_at = row
+    id, name, scopes, created_at, expires_at, roles = row
     ends_at = None if expires_at is None else instant(expires_at)
-    return ApiToken(id, name, frozenset(scopes.split()), instant(created_at), ends_at)
+    return ApiToken(id, name, frozenset(scopes.split()), instant(created_at), ends_at, decode_roles(roles))

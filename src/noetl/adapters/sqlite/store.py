@@ -13,7 +13,7 @@ import apsw
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
-from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size
+from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size, path_ranges
 from noetl.adapters.sqlite.connection import instant, is_alive, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.facts import Fact, Requested
@@ -170,6 +170,10 @@ WHERE heads.parent >= ?1 || '/' AND heads.parent < ?1 || '0' ORDER BY heads.star
 """
 
 
+def _within(patterns: Sequence[str]) -> str:
+    return f"({' OR '.join(['heads.path BETWEEN ? AND ?'] * len(patterns)) or 'FALSE'})"
+
+
 class SqliteListing:
     """An `ExecutionListing` of one file."""
 
@@ -184,6 +188,7 @@ class SqliteListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        within: Sequence[str] | None = None,
     ) -> list[ExecutionHead]:
         conditions: list[str] = []
         values: list[str | int] = []
@@ -198,6 +203,9 @@ class SqliteListing:
         if path is not None:
             conditions.append("heads.path = ?")
             values.append(path)
+        if within is not None:
+            conditions.append(_within(within))
+            values += [bound for each in path_ranges(within) for bound in each]
         where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
         query = f"{_SELECT} {where} {_NEWEST_FIRST}"
         return self._heads(query, (*values, page_size(limit)))
@@ -211,13 +219,15 @@ class SqliteListing:
     async def children(self, execution_id: str) -> list[ExecutionHead]:
         return self._heads(f"{_SELECT} {_CHILDREN}", (execution_id,))
 
-    async def find(self, prefix: str) -> list[str]:
+    async def find(self, prefix: str, *, within: Sequence[str] | None = None) -> list[str]:
         # A range, so that the index is used; no id contains the highest character.
         query = (
             f"SELECT execution_id FROM heads WHERE execution_id BETWEEN ?1 AND ?1 || char(0x10FFFF)"
+            f"{'' if within is None else f' AND {_within(within)}'}"
             f" ORDER BY execution_id <> ?1, execution_id LIMIT {FOUND_MAX}"
         )
-        found = [row[0] for row in self._database.fetch(query, (prefix,))]
+        bounds = [bound for each in path_ranges(within or ()) for bound in each]
+        found = [row[0] for row in self._database.fetch(query, (prefix, *bounds))]
         return matches(prefix, found)
 
     async def last(self) -> str:

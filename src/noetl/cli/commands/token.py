@@ -13,6 +13,7 @@ from noetl.escape import visible
 from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
+    from noetl.ports import RoleGrant
     from noetl.session.connect import Target
     from noetl.session.protocol import TokenAdmin
 
@@ -23,7 +24,7 @@ HELP = """Create and revoke the tokens with which clients use a server.
 \b
 Examples:
   noetl token create ci --scope read --scope run
-  noetl token list
+  noetl token create ann --role operator --path 'orders/*'
   noetl token revoke 4f1c2a9be07d3358
 """
 token = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
@@ -42,17 +43,35 @@ def _administer(target: Target, work: Callable[[TokenAdmin], Awaitable[T]], *, c
     return asyncio.run(run())
 
 
+Scopes = Annotated[
+    list[str] | None,
+    typer.Option("--scope", metavar="SCOPE", help="`read`, `run`, `write` or `admin`; may be repeated."),
+]
+Role = Annotated[
+    str | None,
+    typer.Option("--role", metavar="ROLE", help="`viewer`, `operator`, `author` or `admin`, instead of scopes."),
+]
+Paths = Annotated[
+    list[str] | None,
+    typer.Option("--path", metavar="PATH", help="With --role: `orders/import` or `orders/*`; may be repeated."),
+]
+Pools = Annotated[
+    list[str] | None, typer.Option("--pool", metavar="POOL", help="With --role: a pool of workers; may be repeated.")
+]
+Expires = Annotated[
+    str | None, typer.Option("--expires", metavar="TIME", help="After 12h, 30d, 52w, …; default: never.")
+]
+
+
 @token.command(name="create")
 def create_token(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Its owner; the log names it as the author of requests.")],
     *,
-    scopes: Annotated[
-        list[str] | None,
-        typer.Option("--scope", metavar="SCOPE", help="`read`, `run`, `write` or `admin`; may be repeated."),
-    ] = None,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="After 12h, 30d, 52w, …; default: never.")
-    ] = None,
+    scopes: Scopes = None,
+    role: Role = None,
+    paths: Paths = None,
+    pools: Pools = None,
+    expires: Expires = None,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
@@ -61,12 +80,17 @@ def create_token(
 
     `read` reads, `run` starts and controls executions, `write` changes playbooks and secrets,
     `admin` allows everything.
-    JSON is `{id, name, scopes, created_at, expires_at, token}`.
+
+    A role is a set of scopes that --path and --pool limit: `viewer` reads, `operator` also starts and controls
+    executions, `author` also changes playbooks and secrets, `admin` also creates tokens with limits within its own.
+    Without --path or --pool the role holds for all paths or pools.
+    JSON is `{id, name, scopes, created_at, expires_at, token}`, and `roles` with --role.
 
     \b
     Examples:
       noetl token create ci --scope read --scope run --expires 30d
       noetl token create ann --scope admin --format json
+      noetl token create team --role author --path 'orders/*' --path shared/mail --pool default
     """
 
     def command(reporter: Reporter) -> int:
@@ -75,17 +99,30 @@ def create_token(
         from noetl.session.connect import resolve
 
         lasts_s = None if expires is None else _seconds(expires)
-        if not scopes:
-            raise UsageError(f"a token needs a scope: give --scope once or more, with {', '.join(SCOPES)}")
+        if not scopes and role is None:
+            raise UsageError(f"a token needs a scope: give --scope once or more, with {', '.join(SCOPES)}, or --role")
+        roles = _roles(role, paths, pools)
 
         made, text = _administer(
-            resolve(db, server), lambda tokens: tokens.create(name, frozenset(scopes), lasts_s), create=True
+            resolve(db, server),
+            lambda tokens: tokens.create(name, frozenset(scopes or ()), lasts_s, roles),
+            create=True,
         )
         if not reporter.json:
             reporter.errors.line(f"{visible(made.name)}: store it safely, it is not shown again")
         return reporter.show({**token_document(made, SCOPES), "token": text}, [[text]])
 
     finish(format, command)
+
+
+def _roles(role: str | None, paths: list[str] | None, pools: list[str] | None) -> tuple[RoleGrant, ...]:
+    from noetl.ports import RoleGrant
+
+    if role is not None:
+        return (RoleGrant(role=role, paths=tuple(paths or ("*",)), pools=tuple(pools or ("*",))),)
+    if paths or pools:
+        raise UsageError("--path and --pool limit a role: give --role as well")
+    return ()
 
 
 def _seconds(expires: str) -> float:
@@ -101,7 +138,7 @@ def _seconds(expires: str) -> float:
 def list_tokens(*, db: Db = None, server: Server = None, format: Format = "auto") -> None:
     """List tokens: ids, names and scopes; never the token itself.
 
-    JSON is an array of `{id, name, scopes, created_at, expires_at}`.
+    JSON is an array of `{id, name, scopes, created_at, expires_at}`, with `roles` for a token that has roles.
 
     \b
     Examples:

@@ -173,6 +173,7 @@ def token_document(token: ApiToken, scopes: Sequence[str]) -> dict[str, JSON]:
         "scopes": [scope for scope in scopes if scope in token.scopes],
         "created_at": instant(token.created_at),
         "expires_at": None if token.expires_at is None else instant(token.expires_at),
+        **({"roles": [msgspec.to_builtins(each) for each in token.roles]} if token.roles else {}),
     }
 
 
@@ -181,13 +182,23 @@ def token_table(found: Sequence[ApiToken], scopes: Sequence[str], now: datetime)
         [
             Styled(each.id, "name"),
             Styled(visible(each.name)),
-            Styled(" ".join(scope for scope in scopes if scope in each.scopes)),
+            Styled(visible(_rights(each, scopes))),
             Styled(ago(each.created_at, now), "faint"),
             _expiry(each.expires_at, now),
         ]
         for each in found
     ]
     return titled(("ID", "NAME", "SCOPES", "CREATED", "EXPIRES"), rows)
+
+
+def _rights(token: ApiToken, scopes: Sequence[str]) -> str:
+    """`operator orders/* (pools default)`, or the scopes of a token without roles."""
+    if not token.roles:
+        return " ".join(scope for scope in scopes if scope in token.scopes)
+    return "; ".join(
+        f"{each.role} {' '.join(each.paths)}" + ("" if "*" in each.pools else f" (pools {' '.join(each.pools)})")
+        for each in token.roles
+    )
 
 
 def _expiry(at: datetime | None, now: datetime) -> Styled:

@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from litestar import Response, delete, get, post, put
 from litestar.params import JSONBody, PathParameter
+from msgspec import UNSET
 from msgspec.structs import asdict
 
 from noetl import __version__
@@ -31,10 +32,15 @@ from noetl.api.analysis import ToolDetails, ToolList, ToolSummary
 from noetl.control.api_tokens import digest_of, new_token
 from noetl.errors import NotFound
 from noetl.ports import WorkerInfo
+from noetl.server.access import check_readable, low_scope, outside
 from noetl.server.auth import PUBLIC, SCOPE
 from noetl.server.errors import ApiError
 from noetl.server.params import (
     ADMIN,
+    OF_ALL,
+    OF_LIST,
+    OF_NAME,
+    OF_NOTHING,
     READ,
     WRITE,
     CallerParam,
@@ -64,7 +70,13 @@ async def ready(context: ContextParam) -> HealthResponse:
 
 
 @route(
-    get, READ, "server", "/metrics", "Metrics in the format of Prometheus", media_type="text/plain", success=_METRICS
+    get,
+    READ | OF_ALL,
+    "server",
+    "/metrics",
+    "Metrics in the format of Prometheus",
+    media_type="text/plain",
+    success=_METRICS,
 )
 async def metrics(context: ContextParam) -> Response[bytes]:
     from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
@@ -74,9 +86,10 @@ async def metrics(context: ContextParam) -> Response[bytes]:
     return Response(body, media_type=CONTENT_TYPE_LATEST.removesuffix("; charset=utf-8"))
 
 
-@route(get, READ, "server", "/whoami", "The name and the scopes of the caller's token")
+@route(get, READ | OF_NOTHING, "server", "/whoami", "The name and the scopes of the caller's token")
 async def whoami(context: ContextParam, caller: CallerParam) -> WhoamiResponse:
-    return WhoamiResponse(name=caller.name, scopes=tuple(sorted(caller.scopes)), open=context.settings.open)
+    scopes, roles = tuple(sorted(caller.scopes)), caller.roles or UNSET
+    return WhoamiResponse(name=caller.name, scopes=scopes, open=context.settings.open, roles=roles)
 
 
 # Stored secrets: no route returns a value
@@ -85,29 +98,37 @@ async def whoami(context: ContextParam, caller: CallerParam) -> WhoamiResponse:
 CredentialName = Annotated[str, PathParameter(description="the name that playbooks use")]
 
 
-@route(get, READ, "credentials", "/credentials", "List names and versions of secrets")
-async def credentials(services: ServicesParam) -> CredentialList:
-    return CredentialList(items=tuple(map(CredentialItem.from_info, await services.secrets.list())))
+@route(get, READ | OF_LIST, "credentials", "/credentials", "List names and versions of secrets")
+async def credentials(services: ServicesParam, caller: CallerParam) -> CredentialList:
+    """A role with limits sees the names that match its paths."""
+    found = [each for each in await services.secrets.list() if caller.may("read", each.name)]
+    return CredentialList(items=tuple(map(CredentialItem.from_info, found)))
 
 
-@route(put, WRITE, "credentials", "/credentials/{name:path}", "Set a value", 422)
+@route(put, WRITE | OF_NAME, "credentials", "/credentials/{name:path}", "Set a value", 422)
 async def set_credential(
-    services: ServicesParam, name: CredentialName, data: JSONBody[CredentialValue]
+    services: ServicesParam, caller: CallerParam, name: CredentialName, data: JSONBody[CredentialValue]
 ) -> CredentialStored:
     """The value is encrypted and never returned. Tasks use it through `auth` or `keychain`."""
     known = clean_text(name.removeprefix("/"), "name")
+    if not caller.may("write", known):
+        raise outside(caller, f'a secret with the name "{known}"')
     return CredentialStored(name=known, version=await services.secrets.set(known, data.value))
 
 
-@route(delete, WRITE, "credentials", "/credentials/{name:path}", "Remove a value", 404)
-async def remove_credential(services: ServicesParam, name: CredentialName) -> None:
-    await services.secrets.remove(clean_text(name.removeprefix("/"), "name"))
+@route(delete, WRITE | OF_NAME, "credentials", "/credentials/{name:path}", "Remove a value", 404)
+async def remove_credential(services: ServicesParam, caller: CallerParam, name: CredentialName) -> None:
+    known = clean_text(name.removeprefix("/"), "name")
+    if not caller.may("write", known):
+        check_readable(caller, known, f'no secret "{known}" is stored')
+        raise low_scope(caller, "write", known)
+    await services.secrets.remove(known)
 
 
 # Tools and workers
 
 
-@route(get, READ, "tools", "/tools", "List the kinds of tools")
+@route(get, READ | OF_NOTHING, "tools", "/tools", "List the kinds of tools")
 async def tools(services: ServicesParam) -> ToolList:
     return ToolList(
         items=tuple(
@@ -117,7 +138,7 @@ async def tools(services: ServicesParam) -> ToolList:
     )
 
 
-@route(get, READ, "tools", "/tools/{kind:str}", "Describe one kind", 404)
+@route(get, READ | OF_NOTHING, "tools", "/tools/{kind:str}", "Describe one kind", 404)
 async def tool(
     services: ServicesParam, kind: Annotated[str, PathParameter(description="as playbooks name it")]
 ) -> ToolDetails:
@@ -130,9 +151,11 @@ async def tool(
     return ToolDetails(pure=known.pure, free_input=known.free_input, **asdict(description))
 
 
-@route(get, READ, "workers", "/workers", "List workers and pools")
-async def workers(services: ServicesParam) -> WorkersResponse:
-    found = sorted(services.workers.workers(), key=lambda each: (each.pool, each.name))
+@route(get, READ | OF_LIST, "workers", "/workers", "List workers and pools")
+async def workers(services: ServicesParam, caller: CallerParam) -> WorkersResponse:
+    visible = caller.pools("read")
+    known = [each for each in services.workers.workers() if visible is None or each.pool in visible]
+    found = sorted(known, key=lambda each: (each.pool, each.name))
     pools = dict.fromkeys(each.pool for each in found)
     return WorkersResponse(
         workers=tuple(map(WorkerItem.from_info, found)),
@@ -148,26 +171,38 @@ def _pool(pool: str, members: list[WorkerInfo]) -> PoolItem:
 # API tokens: the text of a token is returned only once, when it is created
 
 
-@route(get, ADMIN, "tokens", "/tokens", "List all tokens, without their secrets")
-async def tokens(services: ServicesParam) -> TokenList:
-    return TokenList(items=tuple(map(ApiTokenItem.from_token, await services.tokens.list())))
+@route(get, ADMIN | OF_LIST, "tokens", "/tokens", "List all tokens, without their secrets")
+async def tokens(services: ServicesParam, caller: CallerParam) -> TokenList:
+    """An admin with limits sees the tokens whose limits are within its own."""
+    found = [each for each in await services.tokens.list() if caller.may_grant(each.roles)]
+    return TokenList(items=tuple(map(ApiTokenItem.from_token, found)))
 
 
-@route(post, ADMIN, "tokens", "/tokens", "Create a token", 409, 422)
-async def add_token(services: ServicesParam, data: JSONBody[TokenRequest]) -> TokenCreated:
+@route(post, ADMIN | OF_NAME, "tokens", "/tokens", "Create a token", 409, 422)
+async def add_token(services: ServicesParam, caller: CallerParam, data: JSONBody[TokenRequest]) -> TokenCreated:
+    """Give either `scopes` or `roles`. An admin with limits gives roles within its own limits."""
+    if not caller.may_grant(data.roles):
+        raise outside(caller, "a token with these roles: give roles within its own paths and pools")
     expires_in_s = data.expires_in_s
     expires_at = None if expires_in_s is None else services.clock.now() + timedelta(seconds=expires_in_s)
-    token, text = new_token(data.name, data.scopes, expires_at, services.clock, os.urandom)
+    token, text = new_token(data.name, data.scopes, expires_at, services.clock, os.urandom, roles=data.roles)
     await services.tokens.add(token, digest_of(text))
     return TokenCreated(id=token.id, token=text)
 
 
-@route(delete, ADMIN, "tokens", "/tokens/{id:str}", "Revoke a token", 404)
+@route(delete, ADMIN | OF_NAME, "tokens", "/tokens/{id:str}", "Revoke a token", 404)
 async def remove_token(
-    context: ContextParam, id: Annotated[str, PathParameter(description="the id of a token, not the token")]
+    context: ContextParam,
+    caller: CallerParam,
+    id: Annotated[str, PathParameter(description="the id of a token, not the token")],
 ) -> None:
     """This server rejects the token at once, other servers within 5 s."""
-    await context.services.tokens.remove(clean_text(id, "id"))
+    services, id = context.services, clean_text(id, "id")
+    if not caller.may_everywhere("admin"):
+        known = {each.id: each for each in await services.tokens.list()}
+        if id not in known or not caller.may_grant(known[id].roles):
+            raise NotFound(f"no token {id!a}: see noetl token list")
+    await services.tokens.remove(id)
     context.authenticator.clear_cache()
 
 

@@ -23,7 +23,7 @@ from noetl.playbook.json_schema import json_schema
 from noetl.playbook.kinds import Kinds
 from noetl.server import playbook_body
 from noetl.server.errors import ApiError
-from noetl.server.params import READ, ContextParam, response, route
+from noetl.server.params import OF_NAME, OF_NOTHING, READ, CallerParam, ContextParam, response, route
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, ReferenceOperation, TextOperation, read_text, resolve_text
 from noetl.views.documents import problem_document
 from noetl.views.explain import explain, explanation_text
@@ -34,9 +34,10 @@ _SCHEMA: Final = {200: response(dict[str, Any], "Draft 2020-12")}
 
 
 def _analysis(path: str, body: type[Operation], summary: str, *errors: int, **options: Any) -> HTTPRouteHandler:
-    """A route that reads a playbook from its body."""
+    """A route that reads a playbook from its body; a reference to a registered one is limited by its path."""
+    access = READ | (OF_NAME if body is ReferenceOperation else OF_NOTHING)
     return route(
-        post, READ, "playbooks", path, summary, *errors, status_code=200, operation_class=body,
+        post, access, "playbooks", path, summary, *errors, status_code=200, operation_class=body,
         request_max_body_size=PLAYBOOK_BODY_MAX, **options,
     )  # fmt: skip
 
@@ -52,8 +53,8 @@ async def check_text(request: Request[Any, Any, Any], context: ContextParam) -> 
 
 
 @_analysis("/playbooks/explain", ReferenceOperation, "Explain a playbook in plain English", 404, 422)
-async def explain_text(request: Request[Any, Any, Any], context: ContextParam) -> ExplainResponse:
-    _, program = await _program(context, await resolve_text(request, context.services))
+async def explain_text(request: Request[Any, Any, Any], context: ContextParam, caller: CallerParam) -> ExplainResponse:
+    _, program = await _program(context, await resolve_text(request, context.services, caller))
     explanation = await context.cpu_pool.run(explain, program, context.services.kinds)
     return ExplainResponse(text=await context.cpu_pool.run(explanation_text, explanation), explanation=explanation)
 
@@ -64,9 +65,10 @@ async def explain_text(request: Request[Any, Any, Any], context: ContextParam) -
 async def graph(
     request: Request[Any, Any, Any],
     context: ContextParam,
+    caller: CallerParam,
     form: Annotated[Literal["json", "svg", "mermaid", "dot"], QueryParameter(name="format")] = "json",
 ) -> Response[Any]:
-    checked, program = await _program(context, await resolve_text(request, context.services))
+    checked, program = await _program(context, await resolve_text(request, context.services, caller))
     if form == "json":
         return Response(await context.cpu_pool.run(playbook_graph, checked, program))
     body = await context.cpu_pool.run(_draw, program, form)
@@ -93,7 +95,7 @@ def _draw(program: Program, form: Literal["svg", "mermaid", "dot"]) -> str:
     return {"mermaid": mermaid, "dot": dot}[form](drawing)
 
 
-@route(get, READ, "playbooks", "/playbooks/schema", "The JSON Schema of playbooks", success=_SCHEMA)
+@route(get, READ | OF_NOTHING, "playbooks", "/playbooks/schema", "The JSON Schema of playbooks", success=_SCHEMA)
 async def playbook_schema(context: ContextParam) -> Response[bytes]:
     """The output of `noetl schema` with the tools of this server, for completion and checks in editors."""
     body = await context.cpu_pool.run(_encoded_schema, context.services.kinds)

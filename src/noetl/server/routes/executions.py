@@ -36,6 +36,9 @@ from noetl.server.auth import Caller
 from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
 from noetl.server.params import (
     EXECUTION,
+    OF_EXECUTION,
+    OF_LIST,
+    OF_NAME,
     PAGE,
     READ,
     RUN,
@@ -67,7 +70,7 @@ _STARTED: Final = {
 }
 
 
-@route(post, RUN, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
+@route(post, RUN | OF_NAME, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
 async def start(
     data: JSONBody[StartRequest],
     context: ContextParam,
@@ -98,11 +101,11 @@ async def start(
     async with context.waiters.waiter(execution_id, wait) as waiter:
         if is_new:
             async with refusals_recorded(context, data, caller):
-                resolved = await resolve(context, data)
+                resolved = await resolve(context, data, caller)
                 command = Start(workload=workload, by=caller.name)
                 await services.link.start(execution_id, resolved.digest, command)
         if key is not None:
-            await _check_same_start(context, execution_id, data, resolved)
+            await _check_same_start(context, execution_id, data, resolved, caller)
         if await waiter.has_ended(is_new=is_new):
             document = await load_show_document(context.runs, services, execution_id)
             return Response(document, status_code=200, headers=headers)
@@ -130,7 +133,7 @@ def _derived_id(caller: Caller, key: str) -> str:
 
 
 async def _check_same_start(
-    context: AppContext, execution_id: str, request: StartRequest, resolved: ResolvedStart | None
+    context: AppContext, execution_id: str, request: StartRequest, resolved: ResolvedStart | None, caller: Caller
 ) -> None:
     """Compare the request in the log with this one. Raises Rejected when they differ."""
     rows = await context.services.store.read(execution_id, 0, 1)
@@ -138,15 +141,16 @@ async def _check_same_start(
     assert isinstance(first, Requested), "the first fact of a log is the request"
     same = first.workload == request.workload and request.path in (None, first.path)
     if same and (request.path is None or request.version is not None):
-        same = first.digest == (resolved.digest if resolved else await resolve_digest(context, request))
+        same = first.digest == (resolved.digest if resolved else await resolve_digest(context, request, caller))
     if not same:
         message = "the key was used for a different start request: use a new key for this one"
         raise Rejected("idempotency-mismatch", message)
 
 
-@route(get, READ, "executions", "/executions", "List executions, newest first")
+@route(get, READ | OF_LIST, "executions", "/executions", "List executions, newest first")
 async def executions(
     services: ServicesParam,
+    caller: CallerParam,
     *,
     status: Annotated[Status | None, QueryParameter(description="only with this status")] = None,
     open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = (False),
@@ -160,24 +164,29 @@ async def executions(
         status=status,
         open_only=open_only,
         path=None if path is None else clean_text(path, "path"),
+        within=caller.paths("read"),
     )
     more = found[-1].execution_id if len(found) == limit else None
     return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more)
 
 
-@route(get, READ, "executions", "/executions/find", "Find ids that begin with a prefix")
+@route(get, READ | OF_LIST, "executions", "/executions/find", "Find ids that begin with a prefix")
 async def find(
-    services: ServicesParam, prefix: Annotated[str, QueryParameter(min_length=1, max_length=64)]
+    services: ServicesParam, caller: CallerParam, prefix: Annotated[str, QueryParameter(min_length=1, max_length=64)]
 ) -> ExecutionIds:
     try:
-        return ExecutionIds(ids=tuple(await services.listing.find(checked_id(prefix))))
+        found = await services.listing.find(checked_id(prefix), within=caller.paths("read"))
+        return ExecutionIds(ids=tuple(found))
     except NotFound:
         return ExecutionIds(ids=())
 
 
-@route(get, READ, "executions", "/executions/last", "The execution that started last", 404)
-async def last(services: ServicesParam) -> LastExecution:
-    return LastExecution(execution_id=await services.listing.last())
+@route(get, READ | OF_LIST, "executions", "/executions/last", "The execution that started last", 404)
+async def last(services: ServicesParam, caller: CallerParam) -> LastExecution:
+    found = await services.listing.executions(1, within=caller.paths("read"))
+    if not found:
+        raise NotFound("no execution has been started yet")
+    return LastExecution(execution_id=found[0].execution_id)
 
 
 @read_execution("/head", "The summary of an execution, as in the list")
@@ -186,20 +195,22 @@ async def head(services: ServicesParam, execution_id: ExecutionId) -> ExecutionS
 
 
 @read_execution("/tree", "An execution and its children")
-async def tree(services: ServicesParam, execution_id: ExecutionId) -> ExecutionTree:
+async def tree(services: ServicesParam, caller: CallerParam, execution_id: ExecutionId) -> ExecutionTree:
     root = await services.listing.head(checked_id(execution_id))
-    return await _TreeBuilder(services).build(ExecutionSummary.from_head(root), 0)
+    return await _TreeBuilder(services, caller).build(ExecutionSummary.from_head(root), 0)
 
 
 class _TreeBuilder:
-    """Reads a tree up to a limit."""
+    """Reads a tree up to a limit. Children outside of the caller's paths are left out, with their children."""
 
-    def __init__(self, services: Services) -> None:
+    def __init__(self, services: Services, caller: Caller) -> None:
         self._services = services
+        self._caller = caller
         self._left = TREE_EXECUTIONS_MAX - 1
 
     async def build(self, execution: ExecutionSummary, depth: int) -> ExecutionTree:
-        heads = await self._services.listing.children(execution.execution_id)
+        found = await self._services.listing.children(execution.execution_id)
+        heads = [each for each in found if self._caller.may("read", each.path)]
         included = heads[: self._left] if depth < TREE_DEPTH_MAX else []
         self._left -= len(included)
         children = [await self.build(ExecutionSummary.from_head(each), depth + 1) for each in included]
@@ -221,7 +232,7 @@ class OptionalBody(Operation):
 
 def _command(name: str, summary: str, *errors: int, **options: Any) -> HTTPRouteHandler:
     path = f"{EXECUTION}/{name}"
-    return route(post, RUN, "commands", path, summary, 404, 409, *errors, status_code=200, **options)
+    return route(post, RUN | OF_EXECUTION, "commands", path, summary, 404, 409, *errors, status_code=200, **options)
 
 
 @_command("cancel", "Cancel an execution", operation_class=OptionalBody)

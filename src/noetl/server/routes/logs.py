@@ -21,11 +21,14 @@ from noetl.server.errors import ApiError
 from noetl.server.log_readers import SLICE_FACTS, OutputLoader, checked_id, load_show_document, locate_output, read_runs
 from noetl.server.params import (
     EXECUTION,
+    OF_EXECUTION,
+    OF_LIST,
     PAGE,
     READ,
     SEQ_MAX,
     TEXT_CHARS_MAX,
     AfterSeq,
+    CallerParam,
     ContextParam,
     ExecutionId,
     Limit,
@@ -171,7 +174,7 @@ _EVENTS: Final = {200: response(str, "`event: event`, `event: line`, `event: end
 _SUMMARIES: Final = {200: response(str, "`event: head`, for each execution that has changed", STREAM)}
 
 
-@route(get, READ, "streams", f"{EXECUTION}/stream", "Follow an execution", 404, success=_EVENTS)
+@route(get, READ | OF_EXECUTION, "streams", f"{EXECUTION}/stream", "Follow an execution", 404, success=_EVENTS)
 async def follow(
     context: ContextParam,
     execution_id: ExecutionId,
@@ -192,10 +195,10 @@ async def follow(
     return SubscriberResponse(lambda subscriber: context.streams.execution(subscriber, execution_id, begin))
 
 
-@route(get, READ, "streams", "/stream", "Follow all executions, as in the list", success=_SUMMARIES)
-async def follow_all(context: ContextParam) -> ASGIApp:
+@route(get, READ | OF_LIST, "streams", "/stream", "Follow all executions, as in the list", success=_SUMMARIES)
+async def follow_all(context: ContextParam, caller: CallerParam) -> ASGIApp:
     """Changes within half a second are combined. Earlier changes are in the list only."""
-    return SubscriberResponse(context.streams.heads)
+    return SubscriberResponse(lambda subscriber: context.streams.heads(subscriber, caller.paths("read")))
 
 
 # Executions as the UI draws them
@@ -303,16 +306,21 @@ async def one_fact(
     raise ApiError(404, "no-such-fact", detail)
 
 
-@route(get, READ, "executions", "/executions/glances", "Who requested executions, and the status of their steps")
+@route(
+    get, READ | OF_LIST, "executions", "/executions/glances", "Who requested executions, and the status of their steps"
+)
 async def glances(
-    context: ContextParam, ids: Annotated[str, QueryParameter(description="ids, comma-separated", max_length=4_000)]
+    context: ContextParam,
+    caller: CallerParam,
+    ids: Annotated[str, QueryParameter(description="ids, comma-separated", max_length=4_000)],
 ) -> ExecutionOverviews:
     """At most 50. Ids that do not exist are left out."""
     found = []
     for execution_id in dict.fromkeys(ids.split(",")[:OVERVIEWS_MAX]):
         with suppress(NotFound):
             listing = context.services.listing
-            found.append(await context.timelines.overview(listing, checked_id(execution_id)))
+            if not caller.roles or caller.may("read", (await listing.head(checked_id(execution_id))).path):
+                found.append(await context.timelines.overview(listing, checked_id(execution_id)))
     return ExecutionOverviews(items=tuple(found))
 
 

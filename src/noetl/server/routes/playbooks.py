@@ -21,12 +21,17 @@ from noetl.api.playbooks import (
 )
 from noetl.errors import NotFound, PlaybookError
 from noetl.ports import PlaybookVersion
+from noetl.server.access import check_playbook
 from noetl.server.errors import ApiError
 from noetl.server.params import (
+    OF_LIST,
+    OF_NAME,
     PAGE,
+    PAGE_MAX,
     READ,
     TEXT_CHARS_MAX,
     WRITE,
+    CallerParam,
     ContextParam,
     Limit,
     PlaybookPath,
@@ -36,7 +41,15 @@ from noetl.server.params import (
     response,
     route,
 )
-from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, TextOperation, check_text, read_text, registered_text
+from noetl.server.playbook_body import (
+    PLAYBOOK_BODY_MAX,
+    TextOperation,
+    check_text,
+    check_upgraded,
+    read_text,
+    readable_text,
+    registered_text,
+)
 from noetl.views.documents import problem_document
 from noetl.views.log import instant
 
@@ -49,7 +62,7 @@ _REGISTERED: Final = {
 
 @route(
     post,
-    WRITE,
+    WRITE | OF_NAME,
     "playbooks",
     "/playbooks",
     "Register a playbook",
@@ -58,13 +71,16 @@ _REGISTERED: Final = {
     request_max_body_size=PLAYBOOK_BODY_MAX,
     success=_REGISTERED,
 )
-async def register(request: Request[Any, Any, Any], context: ContextParam) -> Response[RegisterResponse]:
+async def register(
+    request: Request[Any, Any, Any], context: ContextParam, caller: CallerParam
+) -> Response[RegisterResponse]:
     """The same text is the same version. A text with errors is rejected; the response lists all problems."""
     services = context.services
     upgraded = await check_text(context, await read_text(request))
     playbook = upgraded.checked.playbook
     if upgraded.checked.errors or playbook is None:
         raise PlaybookError(upgraded.checked.problems)
+    check_upgraded(caller, upgraded)
     known = {each.digest for each in await _versions(services, playbook.path)}
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     version = next(each for each in await services.catalog.versions(playbook.path) if each.digest == digest)
@@ -90,20 +106,37 @@ async def _versions(services: ServicesParam, path: str) -> list[PlaybookVersion]
         return []
 
 
-@route(get, READ, "playbooks", "/playbooks", "List playbooks, by path")
+@route(get, READ | OF_LIST, "playbooks", "/playbooks", "List playbooks, by path")
 async def playbooks(
     services: ServicesParam,
+    caller: CallerParam,
     after: Annotated[str, QueryParameter(description="only after this path", max_length=TEXT_CHARS_MAX)] = "",
     limit: Limit = PAGE,
     archived: Annotated[bool, QueryParameter(description="include archived playbooks")] = False,
 ) -> PlaybookVersionsPage:
-    found = await services.catalog.list(after=clean_text(after, "after"), limit=limit, archived=archived)
+    found = await _visible(services, caller, clean_text(after, "after"), limit, archived=archived)
     more = found[-1].path if len(found) == limit else None
     return PlaybookVersionsPage(items=tuple(map(PlaybookVersionItem.from_version, found)), next=more)
 
 
-@route(get, READ, "playbooks", "/playbooks/one", "One version with its text", 404)
-async def playbook(services: ServicesParam, path: PlaybookPath, version: VersionParam = None) -> PlaybookDetails:
+async def _visible(
+    services: ServicesParam, caller: CallerParam, after: str, limit: int, *, archived: bool
+) -> list[PlaybookVersion]:
+    """A page of the playbooks within the caller's paths."""
+    if caller.paths("read") is None:
+        return await services.catalog.list(after=after, limit=limit, archived=archived)
+    found: list[PlaybookVersion] = []
+    while len(found) < limit and (page := await services.catalog.list(after=after, limit=PAGE_MAX, archived=archived)):
+        found += [each for each in page if caller.may("read", each.path)]
+        after = page[-1].path
+    return found[:limit]
+
+
+@route(get, READ | OF_NAME, "playbooks", "/playbooks/one", "One version with its text", 404)
+async def playbook(
+    services: ServicesParam, caller: CallerParam, path: PlaybookPath, version: VersionParam = None
+) -> PlaybookDetails:
+    check_playbook(caller, "read", path)
     for each in await services.catalog.versions(clean_text(path, "path")):
         if each.current if version is None else each.version == version:
             text = (await services.catalog.get(each.digest)).text
@@ -111,19 +144,22 @@ async def playbook(services: ServicesParam, path: PlaybookPath, version: Version
     raise NotFound(f'"{path}" has no version {version}')
 
 
-@route(get, READ, "playbooks", "/playbooks/versions", "All versions, newest first", 404)
-async def versions(services: ServicesParam, path: PlaybookPath) -> PlaybookVersionsPage:
+@route(get, READ | OF_NAME, "playbooks", "/playbooks/versions", "All versions, newest first", 404)
+async def versions(services: ServicesParam, caller: CallerParam, path: PlaybookPath) -> PlaybookVersionsPage:
+    check_playbook(caller, "read", path)
     found = await services.catalog.versions(clean_text(path, "path"))
     return PlaybookVersionsPage(items=tuple(map(PlaybookVersionItem.from_version, found)))
 
 
-@route(get, READ, "playbooks", "/playbooks/diff", "Compare two versions", 404, 422)
+@route(get, READ | OF_NAME, "playbooks", "/playbooks/diff", "Compare two versions", 404, 422)
 async def diff(
     context: ContextParam,
+    caller: CallerParam,
     path: PlaybookPath,
     first: Annotated[int, QueryParameter(name="from", ge=1, le=VERSION_MAX)],
     second: Annotated[int, QueryParameter(name="to", ge=1, le=VERSION_MAX)],
 ) -> PlaybookDiff:
+    check_playbook(caller, "read", path)
     services = context.services
     before = (await registered_text(services, path, first)).splitlines(keepends=True)
     after = (await registered_text(services, path, second)).splitlines(keepends=True)
@@ -141,23 +177,26 @@ def _unified_diff(before: list[str], after: list[str], name_before: str, name_af
 
 @route(
     post,
-    WRITE,
+    WRITE | OF_NAME,
     "playbooks",
     "/playbooks/archive",
     "Archive a path: no new executions start from it",
     404,
     status_code=204,
 )
-async def archive(services: ServicesParam, path: PlaybookPath) -> None:
+async def archive(services: ServicesParam, caller: CallerParam, path: PlaybookPath) -> None:
     """Running executions continue. Registering a text under the path makes it active again."""
+    check_playbook(caller, "write", path)
     await services.catalog.archive(clean_text(path, "path"))
 
 
-@route(get, READ, "playbooks", "/texts/{digest:str}", "A text by its digest", 404)
+@route(get, READ | OF_NAME, "playbooks", "/texts/{digest:str}", "A text by its digest", 404)
 async def text(
-    services: ServicesParam, digest: Annotated[str, PathParameter(description="sha256 of the text, in hex")]
+    services: ServicesParam,
+    caller: CallerParam,
+    digest: Annotated[str, PathParameter(description="sha256 of the text, in hex")],
 ) -> PlaybookTextResponse:
-    found = await services.catalog.get(clean_text(digest, "digest"))
+    found = await readable_text(services, caller, digest)
     return PlaybookTextResponse(digest=found.digest, path=found.path, text=found.text)
 
 

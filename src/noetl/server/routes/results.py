@@ -17,7 +17,7 @@ from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.output import JSON
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
-from noetl.server.params import READ, ContextParam, ExecutionId, response, route
+from noetl.server.params import OF_EXECUTION, READ, ContextParam, ExecutionId, response, route
 from noetl.server.subscriptions import disconnected, send_body
 from noetl.views.documents import content_type
 
@@ -35,7 +35,16 @@ _SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
 _RESULT: Final = {200: response(bytes, "The whole result", "*/*"), 206: response(bytes, "A part of the result", "*/*")}
 
 
-@route(get, READ, "results", "/results/{execution_id:str}/{digest:str}", "A stored result", 404, 416, success=_RESULT)
+@route(
+    get,
+    READ | OF_EXECUTION,
+    "results",
+    "/results/{execution_id:str}/{digest:str}",
+    "A stored result",
+    404,
+    416,
+    success=_RESULT,
+)
 async def result(
     context: ContextParam,
     execution_id: ExecutionId,

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from noetl.errors import NotFound, Unavailable
 from noetl.playbook.model import Credential
-from noetl.ports import ApiToken, ApiTokenStore, SecretProvider, SecretRow, SecretRows
+from noetl.ports import ApiToken, ApiTokenStore, RoleGrant, SecretProvider, SecretRow, SecretRows
 from noetl.testing.contracts import async_test, error_of, opened_test
 from noetl.testing.contracts.stores import AT, STRANGE
 
@@ -77,6 +77,16 @@ class TokensContract:
             assert await tokens.find(made[1]) == made[0]
         for digest in (b"", b"\0" * 32, hashlib.sha256(b"unknown").digest()):
             assert await tokens.find(digest) is None
+
+    @opened_test("make")
+    async def test_a_token_keeps_its_roles(self, tokens: ApiTokenStore) -> None:
+        roles = (RoleGrant(role="operator", paths=("a/*", "b"), pools=("gpu",)), RoleGrant(role="viewer"))
+        token, digest = _token("a", 0, "run", "read")
+        await tokens.add(token._replace(roles=roles), digest)
+        found = await tokens.find(digest)
+        assert found is not None
+        assert found.roles == roles
+        assert [each.roles for each in await tokens.list()] == [roles]
 
     @opened_test("make")
     async def test_tokens_are_listed_in_the_order_of_creation(self, tokens: ApiTokenStore) -> None:

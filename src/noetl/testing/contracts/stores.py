@@ -10,7 +10,7 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested
 from noetl.engine.state import Status
@@ -20,8 +20,8 @@ from noetl.ports import (
     Append,
     Catalog,
     EventStore,
-    ExecutionListing,
     ExecutionOwnership,
+    FilteredListing,
     LogRow,
     Partitions,
     PlaybookText,
@@ -419,7 +419,7 @@ class ListedLog(NamedTuple):
     """A log and its listing."""
 
     store: EventStore
-    listing: ExecutionListing
+    listing: FilteredListing
     owner: Callable[[str], Awaitable[int]]  # acquires an execution and returns the owner number
 
 
@@ -435,11 +435,15 @@ EXECUTIONS: Final[tuple[tuple[str, str, Status, str | None], ...]] = (
 async def _fill(log: ListedLog) -> None:
     """Create EXECUTIONS, a second apart, so that the last of them is the newest."""
     for place, (execution_id, path, status, parent) in enumerate(EXECUTIONS):
-        at, owner = AT + timedelta(seconds=place), await log.owner(execution_id)
-        first: Fact = Requested(path=path, digest=f"d{place}", workload={}, parent=parent)
-        done = await log.store.append([Append(execution_id, 1, at, (first,), owner, "running")])
-        last = Append(execution_id, 2, at + timedelta(minutes=1), (Processed(status="ok"),), owner, status)
-        assert [*done, *await log.store.append([last])] == [None, None]
+        first = Requested(path=path, digest=f"d{place}", workload={}, parent=parent)
+        await _add(log, execution_id, AT + timedelta(seconds=place), first, status)
+
+
+async def _add(log: ListedLog, execution_id: str, at: datetime, first: Fact, status: Status = "ok") -> None:
+    owner = await log.owner(execution_id)
+    done = await log.store.append([Append(execution_id, 1, at, (first,), owner, "running")])
+    last = Append(execution_id, 2, at + timedelta(minutes=1), (Processed(status="ok"),), owner, status)
+    assert [*done, *await log.store.append([last])] == [None, None]
 
 
 class ListingContract:
@@ -482,6 +486,27 @@ class ListingContract:
         assert await query(path="p") == [head for head in found if head.path == "p"]
         assert await query(path="p", status="ok", before="0199-a") == found[-1:]
         assert await query(path="p", open_only=True) == await query(path="%") == await query(path=HALF) == []
+
+    @opened_test("make")
+    async def test_executions_are_limited_to_paths(self, log: ListedLog) -> None:
+        await _fill(log)
+        for number, path in enumerate(("a", "a/b", "a/b/c", "a/\U0001f600", "ab/c", "a%/b")):
+            first = Requested(path=path, digest="d", workload={})
+            await _add(log, f"0300-{number}", AT + timedelta(minutes=number + 5), first)
+
+        async def paths(*within: str, **options: Any) -> list[str]:
+            return sorted(head.path for head in await log.listing.executions(within=within, **options))
+
+        assert await paths("a/*") == ["a/b", "a/b/c", "a/\U0001f600"]
+        assert await paths("a") == ["a"]
+        assert await paths("a/b", "ab/*") == ["a/b", "ab/c"]
+        assert await paths("a%/*", "none/*") == ["a%/b"]
+        assert await paths("a/*", path="a/b") == ["a/b"]
+        assert await paths("a/*", path="ab/c") == await paths() == []
+        assert await paths("*") == sorted(head.path for head in await log.listing.executions())
+        assert len(await paths("a/*", limit=2)) == 2
+        assert await log.listing.find("0300", within=("a/*",)) == ["0300-1", "0300-2", "0300-3"]
+        assert await log.listing.find("0300-0", within=("a/*",)) == await log.listing.find("0300", within=()) == []
 
     @opened_test("make")
     async def test_children_are_the_executions_that_frames_have_started(self, log: ListedLog) -> None:

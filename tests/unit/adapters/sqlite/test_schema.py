@@ -215,3 +215,16 @@ def test_a_carrying_over_that_is_killed_is_done_again(tmp_path: Path) -> None:
     with opened(path) as database:
         assert database.fetch("PRAGMA user_version") == [(VERSION,)]
         assert database.fetch("SELECT count(*) FROM tokens") == [(0,)]
+
+
+def test_a_token_of_an_earlier_version_has_no_limits(tmp_path: Path) -> None:
+    path = tmp_path / "noetl.db"
+    old = made_by(4, path)
+    old.execute("INSERT INTO tokens VALUES ('a', 'ci', 'read run', x'01', 5, NULL)")
+    old.close()
+
+    async def work(database: Database) -> None:
+        (token,) = await SqliteTokens(database).list()
+        assert (token.name, token.scopes, token.roles) == ("ci", frozenset({"read", "run"}), ())
+
+    on_file(path, work)
