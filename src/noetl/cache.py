@@ -1,16 +1,65 @@
-"""A cache with an upper limit: the least recently used entry is removed first."""
+"""Mappings that make their values at first use, and a cache with an upper limit."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 
+class LazyMapping(Mapping[K, V]):
+    """A mapping whose names are known and whose values are made at first use."""
+
+    def __init__(self, names: Collection[K], make: Callable[[K], V]) -> None:
+        self._names = names
+        self._make = make
+        self._made: dict[K, V] = {}
+
+    def __getitem__(self, name: K) -> V:
+        if name not in self._made:
+            if name not in self._names:
+                raise KeyError(name)
+            self._made[name] = self._make(name)
+        return self._made[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class DeferredMapping(Mapping[K, V]):
+    """A mapping that is made as a whole at first use."""
+
+    def __init__(self, make: Callable[[], Mapping[K, V]]) -> None:
+        self._make = make
+
+    @cached_property
+    def _made(self) -> Mapping[K, V]:
+        return self._make()
+
+    def __getitem__(self, name: K) -> V:
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[K]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 class BoundedCache(Generic[K, V]):
-    """A mapping that holds at most `limit` entries, or entries of a total size of at most `limit`."""
+    """A mapping that holds at most `limit` entries, or entries of a total size of at most `limit`.
+
+    The least recently used entry is removed first.
+    """
 
     def __init__(self, limit: int, size: Callable[[V], int] | None = None) -> None:
         """`size`: the size of a value; None: each entry counts as 1."""

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
+from noetl.cache import LazyMapping
 from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, Output
-from noetl.playbook.kinds import Kind, record_of
+from noetl.playbook.kinds import Kind, Kinds, record_of
 
 if TYPE_CHECKING:  # not at run time: `noetl check` needs the kinds, but not the engine
     from socket import socket as Socket  # noqa: N812  # the method is named `socket`
@@ -173,9 +174,9 @@ class Tools:
         """All kinds with an entry point. `policy` limits where they connect to; default: AddressPolicy()."""
         return cls({point.name: point for point in entry_points(group="noetl.tools")}, policy)
 
-    def kinds(self) -> dict[str, Kind]:
-        """Descriptions of all kinds, for the playbook reader and the checks."""
-        return {name: describe(self._found[name].load()) for name in sorted(self._found)}
+    def kinds(self) -> Kinds:
+        """Descriptions of all kinds, for the playbook reader and the checks. Each is made at first use."""
+        return LazyMapping(dict.fromkeys(sorted(self._found)), lambda name: describe(self._found[name].load()))
 
     def make(self, kind: str) -> Tool | None:
         """A new instance; None: no such kind is installed."""

@@ -28,14 +28,15 @@ _SAYS_NO_ERROR = ("data", "ref", "meta")  # parts of an output that exist with a
 
 
 def check_advice(program: Program, kinds: Kinds, report: ProblemReport) -> None:
-    working = frozenset(name for name, kind in kinds.items() if not kind.pure)
+    used = {task.source.kind for pipeline in program.pipelines for task in pipeline.source_tasks}
+    working = frozenset(name for name in used if name in kinds and not kinds[name].pure)
     for pipeline in program.pipelines:
         _pipeline(pipeline, working, report)
     for step in program.steps.values() if not program.playbook.compensations else ():
         _failure(step, working, report)
     _secrets(program.playbook.workload, ("workload",), report)
     _credentials(program, report)
-    _shell(program, kinds, report)
+    _shell(program, {name: kinds[name] for name in used if name in kinds}, report)
     for spec, at in _specs(program):
         _selects(spec, at, report)
 

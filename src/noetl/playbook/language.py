@@ -5,8 +5,10 @@ The reader, the JSON Schema, the language page of the docs and the messages abou
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Mapping
+from typing import TypeAlias, get_args
 
+from noetl.cache import DeferredMapping, LazyMapping
 from noetl.defaults import POOL
 from noetl.playbook import model
 from noetl.playbook.kinds import Kind, Kinds
@@ -208,23 +210,23 @@ def _reserved(*names: str) -> dict[str, KeyShape]:
     return {name: KeyShape(ReservedShape(), "reserved") for name in names}
 
 
-def _spec_keys(kinds: Kinds) -> dict[str, KeyShape]:
+_Keys: TypeAlias = Mapping[str, KeyShape]
+
+
+def _spec_keys(kinds: Kinds) -> _Keys:
     """The keys of every `spec` that takes part in the layering of task specs (D60, D63)."""
     shared = {
         "timeout": KeyShape(_TIMEOUT, "timeout of one call in seconds, or {connect, read, total}", example="30"),
         "result": KeyShape(_RESULT, "how results are stored"),
         "retry": KeyShape(_RETRY, "how often a call that fails is repeated before rules see its output"),
     }
-    own = {
-        kind.name: KeyShape(
-            RecordShape(
-                f"spec.{kind.name}", f"Settings for tasks of kind `{kind.name}`.", {**shared, **kind.knobs.keys}
-            ),
-            f"settings that apply only to tasks of kind `{kind.name}`",
-        )
-        for kind in kinds.values()
-    }
-    return {**shared, **own, **_reserved("sandbox", "resources")}
+
+    def own(name: str) -> KeyShape:
+        keys = DeferredMapping(lambda: {**shared, **kinds[name].knobs.keys})
+        shape = RecordShape(f"spec.{name}", f"Settings for tasks of kind `{name}`.", keys)
+        return KeyShape(shape, f"settings that apply only to tasks of kind `{name}`")
+
+    return {**shared, **{name: own(name) for name in kinds}, **_reserved("sandbox", "resources")}
 
 
 def _rules(then: RecordShape, title: str) -> Shape:
@@ -329,10 +331,10 @@ TASK_POLICY = RecordShape(
 )
 
 
-def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
+def _task_spec(kind: Kind | None, spec: _Keys) -> RecordShape:
     own = kind.knobs.keys if kind is not None else {}
     keys = {
-        **_spec_keys(kinds),
+        **spec,
         **own,
         "validate": KeyShape(
             UnionShape((MapShape(), BooleanShape())),
@@ -345,14 +347,14 @@ def _task_spec(kind: Kind | None, kinds: Kinds) -> RecordShape:
     return RecordShape("task.spec", "Settings and rules of one task.", keys, {**_SET_UNDER_SPEC, **retired})
 
 
-def task_shape(kinds: Kinds) -> KindShape:
+def _task_shape(kinds: Kinds, spec: _Keys) -> KindShape:
     """A task: the keys of every task, and the fields of its kind (D8, D9); or a `choose`, `while` or `until`."""
     others: dict[str, RecordShape] = {}
     task = KindShape(
         "task",
         "One tool call in the pipeline of a step.",
-        {kind.name: _task(kind, kinds) for kind in kinds.values()},
-        RecordShape("task", "A task of an unknown kind.", _task_keys(None, kinds), _TASK_RETIRED, extra=AnyShape()),
+        LazyMapping(kinds, lambda name: _task(kinds[name], spec)),
+        RecordShape("task", "A task of an unknown kind.", _task_keys(None, spec), _TASK_RETIRED, extra=AnyShape()),
         others,
     )
     others |= _decisions(task)
@@ -395,7 +397,7 @@ def _decisions(task: KindShape) -> dict[str, RecordShape]:
     return {name: RecordShape(name, docs[name], {**shared, name: key}) for name, key in bodies.items()}
 
 
-def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
+def _task_keys(kind: Kind | None, spec: _Keys) -> dict[str, KeyShape]:
     return {
         "name": KeyShape(TextShape(name=True), "name of the task, unique in its pipeline", example="fetch_page"),
         "kind": KeyShape(TextShape(), "kind of the tool", required=True, example="http"),
@@ -403,7 +405,7 @@ def _task_keys(kind: Kind | None, kinds: Kinds) -> dict[str, KeyShape]:
         "auth": KeyShape(TextShape(name=True), "keychain entry with the credentials of the tool"),
         "input": KeyShape(_SET, "input of the tool"),
         "set": KeyShape(_SET, "values to write to ctx.*, step.* and iter.* if the output is ok"),
-        "spec": KeyShape(_task_spec(kind, kinds), "settings and rules"),
+        "spec": KeyShape(_task_spec(kind, spec), "settings and rules"),
     }
 
 
@@ -422,9 +424,9 @@ _TASK_RETIRED = {
 }
 
 
-def _task(kind: Kind, kinds: Kinds) -> RecordShape:
+def _task(kind: Kind, spec: _Keys) -> RecordShape:
     optional = {name: key._replace(required=kind.free_input and key.required) for name, key in kind.fields.keys.items()}
-    keys = _task_keys(kind, kinds)
+    keys = _task_keys(kind, spec)
     if kind.free_input:
         keys["input"] = KeyShape(_SET, "arguments of the tool, with names that you choose")
     else:
@@ -434,7 +436,7 @@ def _task(kind: Kind, kinds: Kinds) -> RecordShape:
     return RecordShape(f"{kind.name} task", kind.doc, {**optional, **keys}, retired)
 
 
-def _loop(kinds: Kinds) -> RecordShape:
+def _loop(shared_spec: _Keys) -> RecordShape:
     mode = KeyShape(
         ChoiceShape(("sequential", "parallel")),
         "run iterations one after the other, or in parallel",
@@ -475,7 +477,7 @@ def _loop(kinds: Kinds) -> RecordShape:
             "mode": mode,
             "max_in_flight": flight,
             "policy": KeyShape(policy, "placement and reducers"),
-            **_spec_keys(kinds),
+            **shared_spec,
         },
         _NOT_OF_A_TASK,
     )
@@ -614,7 +616,7 @@ def _arcs() -> RecordShape:
     )
 
 
-def _step(kinds: Kinds) -> RecordShape:
+def _step(shared_spec: _Keys, task: KindShape) -> RecordShape:
     spec = RecordShape(
         "step.spec",
         "Policy of the step, and defaults for its tasks.",
@@ -625,10 +627,11 @@ def _step(kinds: Kinds) -> RecordShape:
                 ReservedShape("the setting NOETL_LEASE: a worker renews one lease for all frames that it runs"),
                 "reserved",
             ),
-            **_spec_keys(kinds),
+            **shared_spec,
         },
         {"next_mode": _old('"next_mode"', "next.spec.mode"), **_NOT_OF_A_TASK},
     )
+    loop = _loop(shared_spec)
     return RecordShape(
         "step",
         "A step takes a token, runs its tasks, and passes tokens on along its arcs.",
@@ -640,11 +643,11 @@ def _step(kinds: Kinds) -> RecordShape:
             ),
             "spec": KeyShape(spec, "policy of the step, and defaults for its tasks"),
             "loop": KeyShape(
-                UnionShape((_loop(kinds), ListShape(_loop(kinds)))),
+                UnionShape((loop, ListShape(loop))),
                 "runs the tasks once for each item; a list of loops is nested, with the outermost first",
             ),
             "tool": KeyShape(
-                UnionShape((task_shape(kinds), ListShape(task_shape(kinds)))),
+                UnionShape((task, ListShape(task))),
                 "one task, or a list of tasks that run in order; `choose`, `while` and `until` may replace a task",
             ),
             "set": KeyShape(
@@ -653,7 +656,8 @@ def _step(kinds: Kinds) -> RecordShape:
             ),
             "next": KeyShape(_arcs(), "the arcs to other steps"),
             "compensate": KeyShape(
-                _compensation(kinds), "undoes a completed run of the step if the execution fails later or is cancelled"
+                _compensation(shared_spec, task),
+                "undoes a completed run of the step if the execution fails later or is cancelled",
             ),
         },
         {
@@ -673,7 +677,7 @@ def _step(kinds: Kinds) -> RecordShape:
     )
 
 
-def _compensation(kinds: Kinds) -> RecordShape:
+def _compensation(shared_spec: _Keys, task: KindShape) -> RecordShape:
     """What undoes a completed run of a step (D116)."""
     policy = RecordShape(
         "compensate.spec.policy",
@@ -684,7 +688,7 @@ def _compensation(kinds: Kinds) -> RecordShape:
     spec = RecordShape(
         "compensate.spec",
         "Policy of the compensation, and defaults for its tasks.",
-        {"policy": KeyShape(policy, "time limits"), "pool": _POOL, **_spec_keys(kinds)},
+        {"policy": KeyShape(policy, "time limits"), "pool": _POOL, **shared_spec},
         _SET_UNDER_SPEC,
     )
     return RecordShape(
@@ -693,7 +697,7 @@ def _compensation(kinds: Kinds) -> RecordShape:
         {
             "desc": KeyShape(TextShape(), "description for readers"),
             "tool": KeyShape(
-                UnionShape((task_shape(kinds), ListShape(task_shape(kinds)))),
+                UnionShape((task, ListShape(task))),
                 "one task, or a list of tasks that run in order; input, output and step are those of the run",
                 required=True,
             ),
@@ -703,9 +707,8 @@ def _compensation(kinds: Kinds) -> RecordShape:
     )
 
 
-def _block(kinds: Kinds) -> RecordShape:
-    step = _step(kinds).keys
-    keys = {name: step[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
+def _block(step: RecordShape) -> RecordShape:
+    keys = {name: step.keys[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
     return RecordShape("workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS)
 
 
@@ -806,7 +809,7 @@ def _keychain() -> KindShape:
     return KindShape("keychain entry", "A credential that the playbook needs.", kinds, unknown)
 
 
-def _executor(kinds: Kinds) -> RecordShape:
+def _executor(shared_spec: _Keys) -> RecordShape:
     defaults = RecordShape(
         "defaults",
         "Defaults for all tasks, overridden by inner `spec` keys.",
@@ -848,7 +851,7 @@ def _executor(kinds: Kinds) -> RecordShape:
             "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
             **_reserved("tracing", "telemetry", "placement"),
-            **_spec_keys(kinds),
+            **shared_spec,
         },
         _NOT_OF_A_TASK,
     )
@@ -925,6 +928,8 @@ def language(kinds: Kinds) -> RecordShape:
             ),
         },
     )
+    spec = _spec_keys(kinds)
+    step = _step(spec, _task_shape(kinds, spec))
     return RecordShape(
         "playbook",
         "A playbook: the steps to run, with their tools, inputs and connections.",
@@ -935,7 +940,7 @@ def language(kinds: Kinds) -> RecordShape:
             "kind": KeyShape(ChoiceShape(("Playbook",)), "type of the document", required=True, example="Playbook"),
             "metadata": KeyShape(metadata, "name and path of the playbook", required=True),
             "keychain": KeyShape(ListShape(_keychain()), "credentials that the playbook needs"),
-            "executor": KeyShape(_executor(kinds), "limits and defaults"),
+            "executor": KeyShape(_executor(spec), "limits and defaults"),
             "workload": KeyShape(
                 MapShape(),
                 "inputs with their defaults; the request is merged over them, and they never change during a run; `input` declares their types",
@@ -945,8 +950,8 @@ def language(kinds: Kinds) -> RecordShape:
                 "types of the inputs, by name: a request with other keys or with values that do not fit is refused",
                 example="{day: {type: date, desc: the day to load}}",
             ),
-            "workflow": KeyShape(ListShape(_step(kinds)), "the steps", required=True),
-            "workbook": KeyShape(MapShape(_block(kinds)), "named pipelines that several steps can call"),
+            "workflow": KeyShape(ListShape(step), "the steps", required=True),
+            "workbook": KeyShape(MapShape(_block(step)), "named pipelines that several steps can call"),
         },
         {
             "vars": RetiredKey(

@@ -235,7 +235,7 @@ class EmbeddedRuntime:
         served: bool = False,
         hooks: RuntimeHooks = RuntimeHooks(),  # noqa: B008  # immutable
     ) -> None:
-        """`kinds`: the kinds of the tools, if the caller has them: describing them takes 10 ms.
+        """`kinds`: the kinds of the tools, if the caller has them already.
 
         `served`: the authors of playbooks do not own the machine, so that playbooks may reach less.
         """

@@ -73,7 +73,7 @@ def _ignored(playbook: Playbook) -> tuple[str, ...]:
 
 
 class InstalledTools(NamedTuple):
-    """The tools of this environment, described once: that takes 10 ms."""
+    """The tools of this environment, described once."""
 
     tools: Tools
     kinds: Kinds
