@@ -49,7 +49,7 @@ from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import LEVEL, Command, Decide, Lose, Report, Start
 from noetl.engine.delegation import decision_work, is_decision
-from noetl.engine.facts import Requested
+from noetl.engine.facts import IterationDone, Requested, TaskDone
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
 from noetl.engine.settle import delegated
@@ -67,6 +67,7 @@ T = TypeVar("T")
 BATCH_MAX = 256  # items of one execution that share a commit
 FACTS_PER_TURN = 100  # then other executions have their turn
 FACTS_PER_COMMIT = 1_000  # then they are committed: the work after a commit is not interrupted
+_ROUTINE = frozenset({TaskDone, IterationDone})  # most facts; they neither start a timer nor concern a child
 
 
 class Control:
@@ -373,8 +374,9 @@ class Control:
         if live.state.parent is not None and not live.state.live:
             failpoint("control.before-wake")
         for event in events:
-            self.children.on_fact(live.state, event.fact)
-            self.timers.on_fact(live.id, event.fact)
+            if type(event.fact) not in _ROUTINE:
+                self.children.on_fact(live.state, event.fact)
+                self.timers.on_fact(live.id, event.fact)
         if (snapshot := next_snapshot(live, len(events), self.settings.snapshot_bytes)) is not None:
             self.spawn(self._save(live.id, snapshot))
 

@@ -82,19 +82,23 @@ class LostWorkers(NamedTuple):
 
         It is, when as many workers vanished with it as each of them held frames: the others completed.
         """
-        many = self.workers**2 >= self.company or self.workers >= CERTAIN_FACTOR * enough
-        return self.workers >= enough and many
+        if self.workers < enough:
+            return False
+        return self.workers**2 >= self.company or self.workers >= CERTAIN_FACTOR * enough
+
+
+NONE_LOST = LostWorkers()
 
 
 def lost_workers(live: LiveExecution, frame: str) -> LostWorkers:
     """As known here; after a load, as recorded in the log."""
     known = live.lost.get(frame)
-    if known is not None or is_decision(frame):
-        return known or LostWorkers()
+    if known is not None:
+        return known
     run, index = frame_parts(frame)
     owner = live.state.runs.get(run)
     recorded = owner.frames.get(index) if owner is not None else None
-    return LostWorkers() if recorded is None else LostWorkers(recorded.lost, recorded.lost_held)
+    return NONE_LOST if recorded is None else LostWorkers(recorded.lost, recorded.lost_held)
 
 
 class PendingCommand(NamedTuple):

@@ -114,7 +114,8 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     @property
     def repeats(self) -> int:
         """How often the call was repeated by `spec.retry` (D92), and whether a rule repeats it now."""
-        return tries_of(self.output) - 1 + (self.directive == "retry")
+        again = self.directive == "retry"
+        return again + tries_of(self.output) - 1 if self.output is not None and self.output.meta else again
 
 
 class ForTime(Struct, frozen=True, kw_only=True, tag="time"):

@@ -138,7 +138,14 @@ def _check_handed_over(task: CompiledTask, input: dict[str, JSON]) -> None:
 
 
 def take(
-    work: Work, called: RunTask | Answered, output: Output, at: datetime, *, chance: float = 0.5, ms: float = 0.0
+    work: Work,
+    called: RunTask | Answered,
+    output: Output,
+    at: datetime,
+    *,
+    chance: float = 0.5,
+    ms: float = 0.0,
+    started_at: datetime | None = None,
 ) -> TaskDone:
     """The fact for a call that has returned, with the directive that its rules give (D28).
 
@@ -162,7 +169,7 @@ def take(
         directive, until = _directive(turn, rule, output, chance)
         why = _why(turn, rule, output) if directive == "fail" else None
     except _Broken as error:
-        return replace(_broken(turn, output, error.failure, ms), input_hash=input_hash)
+        return replace(_broken(turn, output, error.failure, ms), input_hash=input_hash, started_at=started_at)
     return TaskDone(
         frame=frame.id,
         call=frame.calls + 1,
@@ -178,6 +185,7 @@ def take(
         error=why,
         keep=task.kept,
         input_hash=input_hash,
+        started_at=started_at,
         ms=ms,
         stored=tuple(written.stored),
         item=_failed_item(work) if directive == "fail" else UNSET,

@@ -30,6 +30,7 @@ Matter: TypeAlias = Literal["run", "frame", "tokens", "delegated"]
 Agenda: TypeAlias = dict[tuple[Matter, str, int | None], dict[str, None] | None]  # TOKENS → which tokens
 TOKENS: tuple[Matter, str, int | None] = ("tokens", "", None)
 DELEGATED: tuple[Matter, str, int | None] = ("delegated", "", None)  # → the decisions that wait for a worker (D91)
+_APART = (TOKENS, DELEGATED)  # decided after the runs
 
 
 def agenda_of(state: State) -> Agenda:
@@ -130,14 +131,15 @@ def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact
 def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
     if (fact := _of_runs(program, state, agenda, at)) is not None or state.status != "running":
         return fact
-    pending = delegated(agenda) if DELEGATED in agenda else {}
+    pending = agenda.get(DELEGATED)
     for run in state.ended:
-        if (decision := decision_id(run, "route")) not in pending:
-            try:
-                return _of_ended(program, state, state.runs[run], at)
-            except NeedsValues:
-                _delegate(agenda, decision)
-                return _following(program, state, agenda, at)
+        if pending and decision_id(run, "route") in pending:
+            continue
+        try:
+            return _of_ended(program, state, state.runs[run], at)
+        except NeedsValues:
+            _delegate(agenda, decision_id(run, "route"))
+            return _following(program, state, agenda, at)
     if state.compensation is not None:
         return next_compensation(program, state, at)
     # A token that became a run still counts: tokens that fire at once and multiply reach the limit, too.
@@ -148,12 +150,13 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
     if (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:
-        if (decision := decision_id(token, "token")) not in pending:
-            try:
-                return of_token(program, state, state.tokens[token])
-            except NeedsValues:
-                _delegate(agenda, decision)
-                return _following(program, state, agenda, at)
+        if pending and decision_id(token, "token") in pending:
+            continue
+        try:
+            return of_token(program, state, state.tokens[token])
+        except NeedsValues:
+            _delegate(agenda, decision_id(token, "token"))
+            return _following(program, state, agenda, at)
     if pending and any(decision.endswith("!join") for decision in pending):
         return None  # no other join fires before it
     try:
@@ -172,7 +175,7 @@ def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fa
     while True:
         matters = iter(agenda)
         matter = next(matters, None)
-        while matter in (TOKENS, DELEGATED):
+        while matter in _APART:
             matter = next(matters, None)
         if matter is None:
             return None

@@ -80,21 +80,23 @@ class Toolbox:
         except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
         execution_id = called.scope["execution_id"]
-        call = Call(
-            key=called.key,
-            attempt=called.attempt,
-            execution_id=execution_id,
-            arguments=called.input if tool.free_input else {},
-            prev=called.scope["_prev"],
-            spec=task.spec,
-            results=ExecutionResults(results, self._lineage, execution_id, called.scope["workload"], mask=context.mask),
-            playbook=task.playbook,
-            mask=unmasked if (mask := context.mask()) is None else mask.value,
-            folder=called.folder,
-            say=context.say,
-            progress=context.progress,
-            refs=tuple([_at(called.input, path) for path in task.refs]) if task.refs else (),
-            credential=partial(self._credential, called, context),
+        mask = context.mask() if called.keychain else None
+        call = Call(  # by position: with names, Python would make a dict for each call
+            called.key,
+            called.attempt,
+            execution_id,
+            called.input if tool.free_input else {},
+            called.scope["_prev"],
+            task.spec,
+            ExecutionResults(results, self._lineage, execution_id, called.scope["workload"], context.mask),
+            called.folder,
+            None,
+            tuple([_at(called.input, path) for path in task.refs]) if task.refs else (),
+            partial(self._credential, called, context),
+            context.say,
+            context.progress,
+            task.playbook,
+            unmasked if mask is None else mask.value,
         )
         entry = call_credential(called) if called.keychain else None
         try:

@@ -29,7 +29,7 @@ from noetl.paging import is_json
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
 from noetl.worker.calls import total_s
-from noetl.worker.keychain import FrameCredentials
+from noetl.worker.keychain import NO_CREDENTIALS, FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
 from noetl.worker.result_stores import DEFAULT, ResultPolicy
 from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, retry
@@ -136,12 +136,15 @@ class FrameDriver:
     async def _run_pipeline(self) -> None:
         clock = self.worker.clock
         while not self._stopped and not (self.worker.draining and not self._unreported):
-            until = self.work.frame.until
-            credentials = await self._credentials.resolve(self.work, waits=until is not None and self.now() < until)
-            move = next_move(self.work, self.now(), credentials.values)
+            if self.work.frame.pc < 0:
+                break
+            at, until, credentials = self.now(), self.work.frame.until, NO_CREDENTIALS
+            if self.work.place.keychain:
+                credentials = await self._credentials.resolve(self.work, waits=until is not None and at < until)
+            move = next_move(self.work, at, credentials.values)
             match move:
                 case RunTask():
-                    if not await self._run_task(move, credentials.missing):
+                    if not await self._run_task(move, at, credentials.missing):
                         return
                 case Answered():
                     await self._add(take(self.work, move, move.output, self.now(), chance=clock.chance()))
@@ -154,18 +157,19 @@ class FrameDriver:
                     if not await self._flush() or not await self._wait(until):
                         return
                 case Over():
-                    await self._flush()
-                    return
-        if not self._stopped:
-            await self._release()
-        raise Stopped
+                    break
+        else:
+            if not self._stopped:
+                await self._release()
+            raise Stopped
+        await self._flush()
 
-    async def _run_task(self, called: RunTask, missing: Output | None) -> bool:
+    async def _run_task(self, called: RunTask, at: datetime, missing: Output | None) -> bool:
         """Make the call, or its next try (D92). False: we no longer hold the frame."""
         clock = self.worker.clock
         began = clock.monotonic()
         if self._running is None:
-            self._running = called, self.now(), began
+            self._running = called, at, began
         output, results = (missing, None) if missing is not None else await self._call(called)
         tries: Tries = ()
         if not called.task.pure and (policy := RetryPolicy.of(called.task.spec)) is not None:
@@ -180,8 +184,8 @@ class FrameDriver:
         _, started_at, begun = self._running
         self._running, ended = None, clock.monotonic()
         ms = round((ended - begun) * 1000, 3)
-        fact = take(self.work, called, output, self.now(), chance=clock.chance(), ms=ms)
-        await self._add(replace(fact, started_at=started_at))
+        fact = take(self.work, called, output, self.now(), chance=clock.chance(), ms=ms, started_at=started_at)
+        await self._add(fact)
         # The barrier: the next effect begins only after this one is committed.
         if not called.task.pure or ended - self._reported >= OVERDUE_S:
             self._reported = ended

@@ -195,6 +195,9 @@ class ResolvedCredentials(NamedTuple):
     missing: Output | None = None
 
 
+NO_CREDENTIALS: Final = ResolvedCredentials()
+
+
 class FrameCredentials:
     """The credentials of one frame: values for its tasks, and masks for their outputs."""
 
@@ -207,9 +210,9 @@ class FrameCredentials:
         """The credentials of the next task. `waits`: the frame waits, and calls nothing yet."""
         keychain, (pipeline, frame, place) = self._keychain, work
         if keychain is None or not place.keychain or waits or frame.answer is not None:
-            return ResolvedCredentials()
+            return NO_CREDENTIALS
         if not 0 <= frame.pc < len(pipeline.tasks):
-            return ResolvedCredentials()
+            return NO_CREDENTIALS
         await self._recall_used(keychain, work)
         task = pipeline.tasks[frame.pc]
         read = read_by(task, place.keychain)

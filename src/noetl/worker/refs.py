@@ -142,13 +142,14 @@ class ExecutionResults:
     (D99).
     """
 
+    __slots__ = ("_execution_id", "_lineage", "_mask", "_results", "_workload")
+
     def __init__(
         self,
         results: ResultStore,
         lineage: Lineage | None,
         execution_id: str,
         workload: Mapping[str, JSON],
-        *,
         mask: Callable[[], Mask | None] = _no_mask,
     ) -> None:
         """`lineage` None: only results of this execution, and of its request.
