@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import ValuesView
 from pathlib import Path
 
 import pytest
@@ -76,9 +75,9 @@ class WatchedKinds(dict[str, Kind]):
         super().__init__(kinds())
         self.threads: set[str] = set()
 
-    def values(self) -> ValuesView[Kind]:  # type: ignore[override]  # the view of a dict is one
+    def __getitem__(self, name: str) -> Kind:
         self.threads.add(threading.current_thread().name)
-        return dict(self).values()
+        return super().__getitem__(name)
 
 
 def test_a_large_document_is_checked_beside_the_event_loop(tmp_path: Path) -> None:
