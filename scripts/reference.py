@@ -17,7 +17,7 @@ from noetl.errors import PlaybookError, Problem
 from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SEES_TASKS
 from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.dialects.notes import NOTES
-from noetl.playbook.kinds import Kind
+from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import SCOPES, language
 from noetl.playbook.migrate import migrate
 from noetl.playbook.problems import CODES, LEVELS, ProblemCode
@@ -60,7 +60,7 @@ NO_EXAMPLE = {
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> Kinds:
     return Tools.installed().kinds()
 
 

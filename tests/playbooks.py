@@ -7,7 +7,7 @@ from textwrap import dedent, indent
 
 from noetl.checks.checker import Checked, check
 from noetl.errors import Problem
-from noetl.playbook.kinds import Kind
+from noetl.playbook.kinds import Kinds
 from noetl.playbook.reader import ReadResult, read
 from noetl.tool import Tools
 
@@ -15,7 +15,7 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
 
 @cache
-def kinds() -> dict[str, Kind]:
+def kinds() -> Kinds:
     return Tools.installed().kinds()
 
 

@@ -152,11 +152,8 @@ def take(
     `chance`, between 0 and 1, gives the jitter of a retry; `ms` is the duration of the call.
     """
     task, frame = called.task, work.frame
-    if task.own and not output.own and output.status == "error":
-        output = replace(output, own=task.own)  # rules and `set` may read output.http.status, also after a timeout
-    if work.pipeline.reads_meta:
-        meta = {"attempt": frame.attempt, "duration_ms": ms, "ts": _instant(at)}
-        output = replace(output, meta={**meta, **output.meta})
+    if output.status == "error" or work.pipeline.reads_meta:
+        output = _with_defaults(work, task, output, at, ms)
     input_hash = called.input_hash if isinstance(called, RunTask) else None
     turn = _Turn(work, task, _scope_after(work, called, output), at)
     written = _Written({}, [])
@@ -190,6 +187,16 @@ def take(
         stored=tuple(written.stored),
         item=_failed_item(work) if directive == "fail" else UNSET,
     )
+
+
+def _with_defaults(work: Work, task: CompiledTask, output: Output, at: datetime, ms: float) -> Output:
+    """The output with all parts that rules and `set` may read."""
+    if task.own and not output.own and output.status == "error":
+        output = replace(output, own=task.own)  # output.http.status can be read after a timeout, too
+    if work.pipeline.reads_meta:
+        meta = {"attempt": work.frame.attempt, "duration_ms": ms, "ts": _instant(at)}
+        output = replace(output, meta={**meta, **output.meta})
+    return output
 
 
 def _failed_item(work: Work) -> JSON | UnsetType:
