@@ -39,6 +39,29 @@ def test_the_log_records_a_start_with_its_caller(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
+def test_a_start_gives_first_values_of_ctx(tmp_path: Path) -> None:
+    text = HEAD + 'workflow:\n- step: start\n  tool: {kind: noop, input: {page: "{{ ctx.page }}"}}\n'
+
+    async def work(server: ApiServer) -> None:
+        await server.api.register(text)
+        key = {"Idempotency-Key": "once"}
+        asked = {"path": "t", "version": 1, "ctx": {"page": 3}}
+        shown = await server.api.ask("POST", "/executions", asked, headers=key, wait=30)
+        assert shown.json["output"]["data"] == {"page": 3}
+        first = (await facts_of(server, shown.json["execution_id"]))[0]
+        assert (first.ctx, first.workload) == ({"page": 3}, {})
+        events = await server.api.get(f"/executions/{shown.json['execution_id']}/events")
+        patched = [each["data"] for each in events["items"] if each["name"] == "ctx.patched"]
+        assert patched == [{"set": {"ctx.page": 3}}]
+        other = await server.api.ask("POST", "/executions", {**asked, "ctx": {"page": 4}}, headers=key)
+        assert (other.status, other.json["code"]) == (422, "idempotency-mismatch")
+        bad = await server.api.ask("POST", "/executions", {**asked, "ctx": {"a b": 1}})
+        assert (bad.status, bad.json["code"]) == (422, "bad-ctx")
+        assert (await server.api.ask("POST", "/executions", {**asked, "ctx": [1]})).status == 400
+
+    serve(tmp_path, work)
+
+
 def test_a_start_with_wait_returns_the_result(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         await server.api.register(HELLO)

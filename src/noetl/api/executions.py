@@ -30,6 +30,7 @@ class StartRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text: str | None = None  # a new text is registered, which needs the scope `write` besides `run`
     dialect: Dialect = "canonical"  # of `text`
     workload: dict[str, JSON] = {}
+    ctx: dict[str, JSON] = {}  # first values of `ctx`, which is otherwise empty; at most 64 KiB
 
 
 class StartResponse(Struct, frozen=True, kw_only=True):

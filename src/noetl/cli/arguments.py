@@ -19,7 +19,8 @@ class RunOptions(NamedTuple):
     dialect: DialectChoice = "canonical"
     format: FormatChoice = "auto"
     detach: bool = False
-    allow_extra: bool = False  # `--set` of keys that the playbook does not declare
+    allow_extra: bool = False  # `--set` and `--ctx` of keys that the playbook does not declare
+    ctx: tuple[str, ...] = ()  # `key=value`, in the order of the command line
 
 
 class CheckOptions(NamedTuple):
@@ -55,7 +56,9 @@ def parse(arguments: Sequence[str]) -> CheckOptions | RunOptions | None:
         case ["check", *rest]:
             return _check(_sorted(rest, {"--strict"}, {"--format", "--dialect"}))
         case ["run", *rest]:
-            return _run(_sorted(rest, {"--allow-extra"}, {"--set", "--workload", "--db", "--format", "--dialect"}))
+            return _run(
+                _sorted(rest, {"--allow-extra"}, {"--set", "--ctx", "--workload", "--db", "--format", "--dialect"})
+            )
     return None
 
 
@@ -96,4 +99,6 @@ def _run(arguments: _Arguments | None) -> RunOptions | None:
     format, dialect = chosen
     sets, workload, db = (tuple(arguments.options["--set"]), arguments.last("--workload"), arguments.last("--db"))
     extra = "--allow-extra" in arguments.flags
-    return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format, allow_extra=extra)
+    return RunOptions(
+        arguments.files[0], sets, workload, db, None, dialect, format, False, extra, tuple(arguments.options["--ctx"])
+    )

@@ -18,6 +18,30 @@ _TEXT_TYPES: Final = ("string", "date", "datetime", "file")
 SHOWN_MAX = 40  # characters of a key in an error; a value may be a secret
 
 
+class GivenCtx(NamedTuple):
+    """What `--ctx` gives, before the playbook is known."""
+
+    values: dict[str, JSON]
+
+    def values_for(self, declared: DeclaredWorkload, *, allow_extra: bool = False) -> dict[str, JSON]:
+        """Raises UsageError for a name that the playbook neither reads nor writes."""
+        names = None if allow_extra or not self.values or not declared.text else declared.ctx_names()
+        unknown = [] if names is None else [name for name in self.values if name not in names]
+        if names is not None and unknown:
+            near = get_close_matches(unknown[0], names, n=1)
+            hint = f'did you mean "{near[0]}"?' if near else "correct the key, or add --allow-extra"
+            raise UsageError(f'--ctx: the playbook does not use "ctx.{_cut(unknown[0])}"; {hint}')
+        return self.values
+
+
+def read_ctx(given: Sequence[str]) -> GivenCtx:
+    """`--ctx key=value`, a later one overrides an earlier one. Raises UsageError."""
+    values: dict[str, JSON] = {}
+    for each in given:
+        values = merge(values, _from_option(each, "--ctx"))
+    return GivenCtx(values)
+
+
 class GivenWorkload(NamedTuple):
     """What the command line gives, before the playbook is known."""
 
@@ -73,16 +97,16 @@ def _from_file(file: str) -> dict[str, JSON]:
     return workload
 
 
-def _from_option(given: str) -> dict[str, JSON]:
+def _from_option(given: str, option: str = "--set") -> dict[str, JSON]:
     key, equals, text = given.partition("=")
     if not equals:
-        raise UsageError(f'--set "{_cut(given)}": write it as key=value')
+        raise UsageError(f'{option} "{_cut(given)}": write it as key=value')
     parts = key.split(".")
     if not all(parts) or not key.isprintable():
-        raise UsageError(f'--set: "{_cut(key)}" is not a key; write it as name or name.inner')
+        raise UsageError(f'{option}: "{_cut(key)}" is not a key; write it as name or name.inner')
     if len(parts) > DEPTH_MAX:
-        raise UsageError(f'--set: the key "{_cut(key)}" is more than {DEPTH_MAX} levels deep')
-    value = parse_value(text, f"--set {_cut(key)}")
+        raise UsageError(f'{option}: the key "{_cut(key)}" is more than {DEPTH_MAX} levels deep')
+    value = parse_value(text, f"{option} {_cut(key)}")
     for part in reversed(parts):
         value = {part: value}
     workload: dict[str, JSON] = value

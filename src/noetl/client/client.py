@@ -88,22 +88,24 @@ class Client:
         path: str | None = None,
         workload: Mapping[str, JSON] | None = None,
         *,
+        ctx: Mapping[str, JSON] | None = None,
         version: int | None = None,
         digest: str | None = None,
         key: str | None = None,
     ) -> StartResponse:
         """Start a registered playbook. When this returns, the log contains the request, exactly once.
 
-        `digest`: run this text instead of the current version of a path. `key`: a second start with the same
-        key returns the first execution.
+        `ctx`: the first values of `ctx`. `digest`: run this text instead of the current version of a path.
+        `key`: a second start with the same key returns the first execution.
         """
-        return await self._start(_start_request(path, workload, version, digest), key)
+        return await self._start(_start_request(path, workload, ctx, version, digest), key)
 
     async def start_text(
         self,
         text: str,
         workload: Mapping[str, JSON] | None = None,
         *,
+        ctx: Mapping[str, JSON] | None = None,
         dialect: Dialect = "canonical",
         file: str = "playbook",
         key: str | None = None,
@@ -112,7 +114,7 @@ class Client:
 
         Raises PlaybookRefused, or PlaybookError when the text has no path under which to record the request.
         """
-        body = StartRequest(text=text, dialect=dialect, workload=dict(workload or {}))
+        body = StartRequest(text=text, dialect=dialect, workload=dict(workload or {}), ctx=dict(ctx or {}))
         return await self._start(body, key, file)
 
     async def _start(self, body: StartRequest, key: str | None, file: str = "playbook") -> StartResponse:
@@ -126,6 +128,7 @@ class Client:
         path: str | None = None,
         workload: Mapping[str, JSON] | None = None,
         *,
+        ctx: Mapping[str, JSON] | None = None,
         version: int | None = None,
         digest: str | None = None,
         key: str | None = None,
@@ -135,7 +138,7 @@ class Client:
 
         Raises Unavailable when it has not ended after `timeout_s`.
         """
-        body = _start_request(path, workload, version, digest)
+        body = _start_request(path, workload, ctx, version, digest)
         headers = {"Idempotency-Key": key or self.clock.new_id()}
         until = self.clock.monotonic() + timeout_s
         while True:
@@ -223,9 +226,13 @@ class Client:
 
 
 def _start_request(
-    path: str | None, workload: Mapping[str, JSON] | None, version: int | None, digest: str | None
+    path: str | None,
+    workload: Mapping[str, JSON] | None,
+    ctx: Mapping[str, JSON] | None,
+    version: int | None,
+    digest: str | None,
 ) -> StartRequest:
-    return StartRequest(path=path, version=version, digest=digest, workload=dict(workload or {}))
+    return StartRequest(path=path, version=version, digest=digest, workload=dict(workload or {}), ctx=dict(ctx or {}))
 
 
 # Events as they happen, over SSE: each is delivered exactly once, however often the connection is lost

@@ -27,6 +27,7 @@ class Refusal(NamedTuple):
     error: Failure
     digest: str = ""  # of the text, if there is one
     by: str | None = None
+    ctx: dict[str, JSON] = {}
 
 
 def reason_of(error: NotFound | PlaybookError) -> Failure:
@@ -73,7 +74,7 @@ async def record_refusal(
     Raises Unavailable.
     """
     facts = (
-        Requested(path=refusal.path, digest=refusal.digest, workload=refusal.workload, by=refusal.by),
+        Requested(path=refusal.path, digest=refusal.digest, workload=refusal.workload, by=refusal.by, ctx=refusal.ctx),
         Evaluated(error=refusal.error),
         Processed(status="error"),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl.engine import facts
@@ -31,7 +32,7 @@ from noetl.engine.delegation import accepted, is_current
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, TaskStarted, Token
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
 from noetl.engine.retry import called
-from noetl.engine.scopes import deadline, is_foreign, moment
+from noetl.engine.scopes import deadline, is_foreign, is_ref, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.engine.stored import STORED, NeedsValues, ref_of, stored_key_in
 from noetl.errors import InputError, InputProblem, Rejected
@@ -39,7 +40,7 @@ from noetl.ids import START_TOKEN, frame_parts, run_id
 from noetl.net.origins import SUFFIX
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
-from noetl.playbook.model import COMPENSATE
+from noetl.playbook.model import COMPENSATE, INLINE_BYTES_MAX
 from noetl.playbook.spec import merge
 from noetl.template.compile import TemplateError
 
@@ -96,10 +97,12 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     stored = stored_key_in(command.workload)
     if stored and command.parent is None:
         raise Rejected("reserved-name", f'the workload contains the key "{STORED}", which is reserved')
+    if command.ctx:
+        _check_ctx(command.ctx)
     playbook = program.playbook
     requested = facts.Requested(
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
-        depth=command.depth, by=command.by, stored=stored, level=command.level,
+        depth=command.depth, by=command.by, stored=stored, level=command.level, ctx=command.ctx,
     )  # fmt: skip
     defaults = playbook.workload if program.inputs is None else program.inputs.defaults
     entry = program.steps[playbook.entry]
@@ -118,7 +121,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         message = f"children are nested deeper than limits.depth ({program.limits['depth']})"
         error = Failure(kind="limit", message=message, details={"limit": "depth"})
     if error is None and not entry.join:
-        scope = {"workload": workload, "ctx": {}, "execution_id": state.execution_id}
+        scope = {"workload": workload, "ctx": command.ctx, "execution_id": state.execution_id}
         try:
             input = entry.pipeline.input(scope, moment(at, f"{START_TOKEN}/input"))
         except TemplateError as broken:
@@ -127,6 +130,29 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     return [requested, facts.Evaluated(keychain=command.keychain), facts.Started(workload=workload, token=token)]
+
+
+def _check_ctx(ctx: dict[str, JSON]) -> None:
+    """The first values of ctx are small data. Raises Rejected."""
+    for name, value in ctx.items():
+        if not name.isidentifier():
+            raise Rejected("bad-ctx", f'"{name[:40]}" cannot be a name in ctx: use letters, digits and _')
+        if _has_ref({name: value}):
+            raise Rejected("bad-ctx", f'ctx.{name} contains a Ref: pass it in the workload, and assign it with "set"')
+    if stored_key_in(ctx):
+        raise Rejected("reserved-name", f'ctx contains the key "{STORED}", which is reserved')
+    if (size := len(msgspec.json.encode(ctx))) > INLINE_BYTES_MAX:
+        message = (
+            f"ctx has {size:,} bytes, and a request may give {INLINE_BYTES_MAX:,}: pass large values in the workload"
+        )
+        raise Rejected("bad-ctx", message)
+
+
+def _has_ref(value: JSON) -> bool:
+    """Is there a Ref, also deep inside?"""
+    if type(value) is list:
+        return any(map(_has_ref, value))
+    return type(value) is dict and (is_ref(value) or any(map(_has_ref, value.values())))
 
 
 def _is_stored(value: JSON) -> bool:

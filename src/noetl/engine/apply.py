@@ -85,6 +85,8 @@ def _requested(state: State, fact: facts.Requested) -> None:
     state.path, state.digest, state.parent, state.depth = fact.path, fact.digest, fact.parent, fact.depth
     state.level = fact.level
     state.stored = fact.stored
+    if fact.ctx:
+        state.ctx = fact.ctx
 
 
 def _evaluated(state: State, fact: facts.Evaluated) -> None:

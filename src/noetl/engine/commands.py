@@ -17,6 +17,7 @@ class Start(Struct, frozen=True, kw_only=True):
     """Run the playbook. `error`: why it cannot run, which is recorded (D65)."""
 
     workload: dict[str, JSON] = {}
+    ctx: dict[str, JSON] = {}  # its first values (000 §4.1)
     parent: str | None = None
     depth: int = 0
     by: str | None = None

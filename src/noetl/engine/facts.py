@@ -36,6 +36,7 @@ class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
     level: int = 1  # version of the language (D71)
     by: str | None = None
     stored: bool = False  # a child: values of its workload are in the result store (D91)
+    ctx: dict[str, JSON] = {}  # first values of `ctx`, as given in the request
 
 
 class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):

@@ -275,11 +275,17 @@ class EmbeddedRuntime:
     # Requests
 
     async def start(
-        self, digest: str, workload: dict[str, JSON], *, execution_id: str | None = None, by: str | None = None
+        self,
+        digest: str,
+        workload: dict[str, JSON],
+        *,
+        ctx: dict[str, JSON] | None = None,
+        execution_id: str | None = None,
+        by: str | None = None,
     ) -> str:
         """Start an execution; its request is committed when this returns."""
         id = execution_id or self.clock.new_id()
-        await self.control.start(id, digest, Start(workload=workload, by=by))
+        await self.control.start(id, digest, Start(workload=workload, ctx=ctx or {}, by=by))
         return id
 
     async def refuse(self, refusal: Refusal) -> str:

@@ -24,7 +24,7 @@ _PATH_CHARS_MAX: Final = 200  # of a path that an error message repeats
 
 # Codes of requests that are invalid in any state: a later retry does not help.
 _INVALID: Final = frozenset({
-    "bad-expiry", "bad-id", "bad-key", "bad-name", "bad-role", "bad-scope", "bad-setting", "bad-spec",
+    "bad-ctx", "bad-expiry", "bad-id", "bad-key", "bad-name", "bad-role", "bad-scope", "bad-setting", "bad-spec",
     "idempotency-mismatch", "not-json", "not-text", "too-long", "too-short", "unknown-step", "unknown-store",
 })  # fmt: skip
 _TOO_LARGE: Final = frozenset({"too-large", "payload-too-large"})

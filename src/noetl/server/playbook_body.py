@@ -126,7 +126,7 @@ async def refusals_recorded(context: AppContext, request: StartRequest, caller: 
         path, digest = await _path_and_digest(context, request)
         if path is None:
             raise
-        refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name)
+        refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name, request.ctx)
         raise RecordedRefusal(error, await context.services.record_refusal(refusal)) from error
 
 

@@ -23,6 +23,7 @@ def run(
     playbook: str | Path,
     *,
     workload: Mapping[str, JSON] | None = None,
+    ctx: Mapping[str, JSON] | None = None,
     database: str | Path | None = None,
     key: str | None = None,
     version: int | None = None,
@@ -31,9 +32,9 @@ def run(
 ) -> Result:
     """Run a playbook in this process to its end, and return its result. Nothing is printed.
 
-    `playbook` is a file, or the path of a registered playbook. `database` is the file that keeps its log;
-    default: `NOETL_DB`, else a file in your home. The same `key` names the same execution: a second call
-    returns its result, and continues it if it was interrupted.
+    `playbook` is a file, or the path of a registered playbook. `ctx` gives the first values of `ctx`.
+    `database` is the file that keeps its log; default: `NOETL_DB`, else a file in your home. The same `key`
+    names the same execution: a second call returns its result, and continues it if it was interrupted.
 
     A failed execution is a result, too; `raise_for_status` turns it into an exception.
 
@@ -56,7 +57,9 @@ def run(
     async def work() -> Result:
         target = DatabaseTarget(None if database is None else str(database))
         async with open_session(target, create=True) as session:
-            execution = await session.start(playbook, workload=workload, key=key, version=version, dialect=dialect)
+            execution = await session.start(
+                playbook, workload=workload, ctx=ctx, key=key, version=version, dialect=dialect
+            )
             return await execution.result(timeout_s)
 
     return asyncio.run(work())

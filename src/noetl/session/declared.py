@@ -16,6 +16,8 @@ _WHOLE: Final = re.compile(
     r"""\{[{%](?:(?!\}\}|%\}).){0,1000}?\bworkload\b(?:\s*\.\s*(?:get|items|keys|values)\s*\(|(?!\s*\.\s*[A-Za-z_]|\s*\[\s*['"]))""",
     re.DOTALL,
 )
+_CTX: Final = re.compile(r"""\bctx\s*(?:\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"])""")
+_WHOLE_CTX: Final = re.compile(_WHOLE.pattern.replace("workload", "ctx"), re.DOTALL)
 _READS_MAX: Final = 10_000
 
 
@@ -26,6 +28,13 @@ class DeclaredWorkload(NamedTuple):
     types: dict[str, JSON] | None = None  # by the names of the inputs; None: the playbook has no `input`
     reads: frozenset[str] = frozenset()  # `a` and `a.b`, for a template that reads workload.a.b
     reads_all: bool = False  # a template reads `workload` as a whole
+    text: str = ""  # of the playbook
+
+    def ctx_names(self) -> frozenset[str] | None:
+        """The names below `ctx` that the text reads or writes; None: it reads `ctx` as a whole."""
+        if _WHOLE_CTX.search(self.text) is not None:
+            return None
+        return frozenset(dotted or quoted for dotted, quoted in _CTX.findall(self.text))
 
 
 ANYTHING: Final = DeclaredWorkload(types={})  # of a playbook that cannot run: its problems are what matters
@@ -43,6 +52,7 @@ def declared_in(document: Document) -> DeclaredWorkload:
         types,
         frozenset(_reads(text)),
         _WHOLE.search(text) is not None,
+        text,
     )
 
 

@@ -208,6 +208,7 @@ class LocalSession(SessionVerbs):
         playbook: str | Path | PlaybookFile,
         *,
         workload: WorkloadSource | None = None,
+        ctx: WorkloadSource | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
@@ -216,22 +217,22 @@ class LocalSession(SessionVerbs):
         loaded, digest = await self._load(source, version, dialect)
         checked = loaded.runnable
         if checked is None or checked.playbook is None:
-            raise await self._refuse(loaded, values_for(workload, ANYTHING))
+            raise await self._refuse(loaded, values_for(workload, ANYTHING), values_for(ctx, ANYTHING))
         declared = declared_in(checked.document)
-        values = values_for(workload, declared)
+        values, first = values_for(workload, declared), values_for(ctx, declared)
         if checked.program is not None and checked.program.inputs is not None:
             values = find_files(checked.program.inputs, values)
         notes = StartNotes(loaded.problems, loaded.notes, declared, _ignored(checked.playbook))
         execution_id = self.clock.new_id() if key is None else _derived_id(key)
         if key is not None and await self.store.store.status(execution_id) is not None:
-            await self._compare(execution_id, digest or digest_of(loaded.canonical), values)
+            await self._compare(execution_id, digest or digest_of(loaded.canonical), values, first)
             return await self._continue(Execution(self, execution_id, notes))
         runtime = self._running()
         if digest is None:
             origin = source.origin if isinstance(source, PlaybookFile) else None
             digest = await runtime.playbooks.add(loaded.canonical, origin, checked)
         self._ours.add(execution_id)
-        await runtime.start(digest, values, execution_id=execution_id)
+        await runtime.start(digest, values, ctx=first, execution_id=execution_id)
         return Execution(self, execution_id, notes)
 
     async def _load(
@@ -247,25 +248,26 @@ class LocalSession(SessionVerbs):
         text = await find_registered(self.catalog, source, version)
         return load_text(text, self.installed.kinds), text.digest
 
-    async def _refuse(self, loaded: LoadedPlaybook, workload: dict[str, JSON]) -> StartRefused:
+    async def _refuse(self, loaded: LoadedPlaybook, workload: dict[str, JSON], ctx: dict[str, JSON]) -> StartRefused:
         """The request is logged all the same (D65, D78), unless the text has no path."""
         id = reason = None
         path = path_in(document_of(loaded))
         if path is not None:
             failure = reason_of(PlaybookError(loaded.problems))
             try:
-                id = await record_refused(self.store, Refusal(path, workload, failure, digest_of(loaded.canonical)))
+                refusal = Refusal(path, workload, failure, digest_of(loaded.canonical), ctx=ctx)
+                id = await record_refused(self.store, refusal)
             except Unavailable as error:
                 reason = str(error)
         return StartRefused(loaded.problems, loaded.text, id, reason)
 
-    async def _compare(self, execution_id: str, digest: str, workload: dict[str, JSON]) -> None:
+    async def _compare(self, execution_id: str, digest: str, workload: dict[str, JSON], ctx: dict[str, JSON]) -> None:
         """Raises Rejected when the key belongs to another request."""
         rows = await self.log.read(execution_id, 0, 1)
         first = rows[0].facts[0] if rows else None
         if not isinstance(first, Requested):
             raise Damaged(f"the log of {execution_id} does not begin with a request: see noetl audit")
-        if (first.digest, first.workload) != (digest, workload):
+        if (first.digest, first.workload, first.ctx) != (digest, workload, ctx):
             raise Rejected("idempotency-mismatch", "this key was used for another start: use a new key")
 
     async def _continue(self, execution: Execution) -> Execution:

@@ -206,13 +206,15 @@ class Session(Protocol):
         playbook: str | Path | PlaybookFile,
         *,
         workload: WorkloadSource | None = None,
+        ctx: WorkloadSource | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
     ) -> Execution:
         """Start a playbook: a file, or the path of a registered one, also as `path@version`.
 
-        `workload` is its values, or a function that gets what the playbook declares and returns them.
+        `workload` is its values, or a function that gets what the playbook declares and returns them; `ctx`, in
+        the same way, the first values of `ctx`.
         The same `key` names the same execution: a second call with it returns that execution. Raises
         StartRefused when the playbook cannot run, InputError when values do not fit its inputs, Rejected
         when the key was used for another request.

@@ -163,6 +163,7 @@ class RemoteSession(SessionVerbs):
         playbook: str | Path | PlaybookFile,
         *,
         workload: WorkloadSource | None = None,
+        ctx: WorkloadSource | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
@@ -172,17 +173,17 @@ class RemoteSession(SessionVerbs):
             text = await find_registered(self.catalog, source, version)
             document = parse(text.text, text.path).document
             declared = declared_in(document)
-            values = values_for(workload, declared)
-            started = await self.client.start(workload=values, digest=text.digest, key=key)
+            values, first = values_for(workload, declared), values_for(ctx, declared)
+            started = await self.client.start(workload=values, ctx=first, digest=text.digest, key=key)
         else:
             if version is not None:
                 raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
             document = await self._checked_document(source)
             declared = declared_in(document)
-            values = values_for(workload, declared)
+            values, first = values_for(workload, declared), values_for(ctx, declared)
             try:
                 started = await self.client.start_text(
-                    document.text, values, dialect=dialect, file=source.name, key=key
+                    document.text, values, ctx=first, dialect=dialect, file=source.name, key=key
                 )
             except PlaybookError as error:
                 id = error.execution_id if isinstance(error, PlaybookRefused) else None

@@ -50,8 +50,9 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
     name = fact.__struct_config__.tag
     assert isinstance(name, str)
     match fact:
-        case facts.Requested(workload=workload):
-            return name, "", _shown(workload) if workload else ""
+        case facts.Requested(workload=workload, ctx=ctx):
+            shown = [_shown(workload)] if workload else []
+            return name, "", "; ".join([*shown, *([f"ctx {_shown(ctx)}"] if ctx else [])])
         case facts.Evaluated(error=error):
             return name, "", _failure(error)
         case facts.Started(token=token):
@@ -241,6 +242,8 @@ class Player:
             case "start":
                 if word == "--child":
                     return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
+                if word == "--ctx":
+                    return Start(ctx=json.loads(more), level=LEVEL)
                 return Start(workload=json.loads(rest or "{}"), level=LEVEL)
             case "report":
                 return self._call(word, more)

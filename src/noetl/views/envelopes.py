@@ -202,6 +202,8 @@ def _plain(state: State, token: facts.Token) -> dict[str, JSON]:
 def _patched(state: State, fact: Fact) -> _Derived:
     """Only effective writes: those of a parallel iteration take effect when its loop is done (D47)."""
     written: dict[str, JSON] = getattr(fact, "set", {})
+    if isinstance(fact, facts.Requested):
+        written = {f"ctx.{name}": value for name, value in fact.ctx.items()}
     data = {target: value for target, value in written.items() if target.startswith("ctx.")}
     about = _About("execution", state.execution_id, "success", run=_run_of(fact))
     return _Derived("ctx.patched", about, {"set": data})

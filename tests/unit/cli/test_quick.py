@@ -47,6 +47,7 @@ def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(line: 
             RunOptions("a", (), None, "y", None, "auto", "json"),
         ),
         ("run a --allow-extra --set k=v", RunOptions("a", ("k=v",), allow_extra=True)),
+        ("run a --ctx k=v --ctx=b=1", RunOptions("a", ctx=("k=v", "b=1"))),
     ],
 )
 def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, options: RunOptions) -> None:
@@ -57,6 +58,7 @@ def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, opti
     assert context.params == {
         "file": options.file,
         "sets": list(options.sets) or (),
+        "ctx": list(options.ctx) or (),
         "workload": options.workload,
         "allow_extra": options.allow_extra,
         "db": options.db,

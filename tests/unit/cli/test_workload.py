@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.workload import parse_value, read_workload, undeclared
+from noetl.cli.workload import parse_value, read_ctx, read_workload, undeclared
 from noetl.output import JSON
+from noetl.playbook.source import parse
+from noetl.session.declared import declared_in
 from noetl.session.errors import UsageError
 
 
@@ -72,3 +74,34 @@ def test_keys_that_nobody_declared_are_told_with_what_may_be_meant() -> None:
         'the playbook\'s workload has no "options.dpth"; did you mean "options.depth"?',
         'the playbook\'s workload has no "zzz"',
     ]
+
+
+def test_first_values_of_ctx_are_yaml_and_merged() -> None:
+    assert read_ctx(["page=1", "city.name=Bern", "city.id=7", "page=2"]).values == {
+        "page": 2, "city": {"name": "Bern", "id": 7},
+    }  # fmt: skip
+    with pytest.raises(UsageError, match='--ctx "page": write it as key=value'):
+        read_ctx(["page"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('a: "{{ ctx.page }}"', None),
+        ("set: {ctx.page: 1}", None),
+        ("""a: "{{ ctx['page'] }}" """, None),
+        ('a: "{{ ctx }}"', None),
+        ('a: "{{ ctx.pages }}"', '--ctx: the playbook does not use "ctx.page"; did you mean "pages"?'),
+        ("a: 1", '--ctx: the playbook does not use "ctx.page"; correct the key, or add --allow-extra'),
+    ],
+)
+def test_a_name_of_ctx_that_the_playbook_does_not_use_is_refused(text: str, message: str | None) -> None:
+    declared = declared_in(parse(text, "t").document)
+    given = read_ctx(["page=1"])
+    if message is None:
+        assert given.values_for(declared) == {"page": 1}
+    else:
+        with pytest.raises(UsageError) as caught:
+            given.values_for(declared)
+        assert str(caught.value) == message
+    assert given.values_for(declared, allow_extra=True) == {"page": 1}

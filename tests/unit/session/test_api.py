@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import noetl
+from noetl.errors import Rejected
 from noetl.session import api
 from noetl.session.errors import ExecutionFailed, StartRefused, UsageError
 from tests.playbooks import HEAD
@@ -113,3 +114,25 @@ def test_a_playbook_with_problems_is_refused() -> None:
 def test_a_token_is_for_a_server() -> None:
     with pytest.raises(UsageError, match="for a server"):
         noetl.connect("x.db", token="noetl_x")
+
+
+COUNTING = (
+    HEAD
+    + """\
+workflow:
+- step: start
+  tool: {kind: noop, input: {page: "{{ ctx.page }}"}}
+  set: {ctx.page: "{{ ctx.page + 1 }}"}
+"""
+)
+
+
+def test_a_start_gives_first_values_of_ctx(folder: Path) -> None:
+    (folder / "counting.yaml").write_text(COUNTING)
+    first = noetl.run("counting.yaml", ctx={"page": 3}, key="one")
+    assert (first.output, first.ctx) == ({"page": 3}, {"page": 4})
+    assert noetl.run("counting.yaml", ctx={"page": 3}, key="one").id == first.id
+    with pytest.raises(Rejected, match="this key was used for another start"):
+        noetl.run("counting.yaml", ctx={"page": 4}, key="one")
+    with pytest.raises(Rejected, match="ctx has 70,012 bytes, and a request may give 65,536"):
+        noetl.run("counting.yaml", ctx={"page": 1, "t": "x" * 69_995})

@@ -1626,6 +1626,9 @@ export interface components {
             by?: string | null;
             /** @default false */
             stored?: boolean;
+            ctx?: {
+                [key: string]: unknown;
+            };
             /** @constant */
             fact: "playbook.execution.requested";
         };
@@ -1788,6 +1791,9 @@ export interface components {
              */
             dialect?: "canonical" | "auto";
             workload?: {
+                [key: string]: unknown;
+            };
+            ctx?: {
                 [key: string]: unknown;
             };
         };

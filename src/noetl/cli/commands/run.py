@@ -17,11 +17,18 @@ Sets: TypeAlias = Annotated[
         help="A value of the workload, as YAML; the key `a.b` names a nested value. `noetl explain` lists the inputs.",
     ),
 ]
+Ctx: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ctx", metavar="KEY=VALUE", help="A first value of `ctx`, which is otherwise empty at the start; as YAML."
+    ),
+]
 AllowExtra: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--allow-extra",
-        help="Accept --set of keys that the playbook neither declares nor reads. With `input` they are always refused.",
+        help="Accept --set and --ctx of keys that the playbook neither declares nor reads. With `input`, --set of them"
+        " is always refused.",
     ),
 ]
 
@@ -42,6 +49,7 @@ def run(
         str | None,
         typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
     ] = None,
+    ctx: Ctx = None,
     allow_extra: AllowExtra = False,
     db: Db = None,
     server: Server = None,
@@ -66,5 +74,7 @@ def run(
     """
     from noetl.cli import runner
 
-    options = RunOptions(file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra)
+    options = RunOptions(
+        file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra, tuple(ctx or ())
+    )
     raise typer.Exit(runner.run(options))

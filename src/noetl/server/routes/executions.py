@@ -93,7 +93,7 @@ async def start(
     """
     services = context.services
     data = await authorize(context, data, caller)
-    workload = _checked_workload(data.workload)
+    workload, ctx = _checked(data.workload, "workload"), _checked(data.ctx, "ctx")
     execution_id = services.clock.new_id() if key is None else _derived_id(caller, key)
     headers = {"Location": f"/executions/{execution_id}"}
     is_new = key is None or await services.store.status(execution_id) is None
@@ -102,7 +102,7 @@ async def start(
         if is_new:
             async with refusals_recorded(context, data, caller):
                 resolved = await resolve(context, data, caller)
-                command = Start(workload=workload, by=caller.name)
+                command = Start(workload=workload, ctx=ctx, by=caller.name)
                 await services.link.start(execution_id, resolved.digest, command)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
@@ -117,12 +117,12 @@ async def start(
     return Response(response, status_code=202 if wait else 201, headers=headers)
 
 
-def _checked_workload(workload: dict[str, JSON]) -> dict[str, JSON]:
+def _checked(values: dict[str, JSON], label: str) -> dict[str, JSON]:
     try:
-        clean_decoded(workload)
+        clean_decoded(values)
     except NotJSON as error:
-        raise Rejected("not-json", f"workload: {error}") from error
-    return workload
+        raise Rejected("not-json", f"{label}: {error}") from error
+    return values
 
 
 def _derived_id(caller: Caller, key: str) -> str:
@@ -139,7 +139,7 @@ async def _check_same_start(
     rows = await context.services.store.read(execution_id, 0, 1)
     first = rows[0].facts[0] if rows else None
     assert isinstance(first, Requested), "the first fact of a log is the request"
-    same = first.workload == request.workload and request.path in (None, first.path)
+    same = (first.workload, first.ctx) == (request.workload, request.ctx) and request.path in (None, first.path)
     if same and (request.path is None or request.version is not None):
         same = first.digest == (resolved.digest if resolved else await resolve_digest(context, request, caller))
     if not same:
