@@ -233,4 +233,196 @@ OUTCOMES = {
     ),
 }  # fmt: skip
 
-IDIOMS = SECRETS | SQL | OUTCOMES
+SERVICES = {
+    "credentials of duckdb": (
+        book(
+            """\
+            workload: {bucket: b1}
+            workflow:
+            - step: start
+              tool:
+                kind: duckdb
+                auth:
+                  pg: {type: postgres, key: pg_local}
+                  store: {type: hmac, key: hmac_keys, scope: 'gs://{{ workload.bucket }}'}
+                commands: |
+                  ATTACH '' AS pg (TYPE postgres, SECRET pg);
+                  COPY (SELECT * FROM pg.public.t) TO 'gs://{{ bucket }}/t.csv';
+            """
+        ),
+        [
+            "INSTALL postgres; LOAD postgres;\n",
+            "CREATE OR REPLACE SECRET store (TYPE gcs, KEY_ID {{ keychain.hmac_keys.access_key_id }}, ",
+            "SCOPE {{ 'gs://' ~ (workload.bucket) }});",
+            "ATTACH {{ keychain.pg_local }} AS pg (TYPE postgres);",
+            "TO {{ 'gs://' ~ (workload.bucket) ~ '/t.csv' }};",
+            "external_access: true",
+        ],
+        {"duckdb-credential", "keychain-stored"},
+    ),
+    "a catalog of DuckLake": (
+        book(
+            """\
+            workload: {lake: lake_pg}
+            workflow:
+            - step: start
+              tool:
+                kind: ducklake
+                auth: "{{ workload.lake }}"
+                catalog_name: c1
+                data_path: /data
+                command: |
+                  SELECT 1;
+            """
+        ),
+        ["ATTACH {{ 'ducklake:postgres:' ~ keychain.lake_pg }} AS c1 (DATA_PATH '/data'); USE c1;", "kind: duckdb"],
+        {"duckdb-credential", "keychain-stored"},
+    ),
+    "keys of NATS": (
+        book("workflow:\n- step: start\n  tool: {kind: nats, auth: bus, operation: kv_put, bucket: b, key: k, value: {a: 1}}\n"),
+        ["kv: put", "json: {a: 1}", "kind: nats_credential"],
+        {"keychain-stored"},
+    ),
+    "a message for a stream": (
+        book(
+            """\
+            workload: {m: hi}
+            workflow:
+            - step: start
+              tool: {kind: nats, auth: bus, operation: js_publish, stream: s, subject: a.b, payload: "{{ m }}"}
+            """
+        ),
+        ["publish: a.b", "ack: true", "(workload.m) if (workload.m) is string else (workload.m) | tojson"],
+        {"keychain-stored", "dropped"},
+    ),
+    "the artifact of a step": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = [1]'}
+              next: [{step: fetch}]
+            - step: fetch
+              tool: {kind: artifact, action: get, result_ref: "{{ start._ref }}"}
+            """
+        ),
+        ["kind: resolve", 'ref: "{{ ctx.start_ref }}"', 'ctx.start_ref: "{{ output.ref }}"'],
+        {"step-result", "arc-on-failure"},
+    ),
+    "a file of SQL": (
+        book(
+            """\
+            workload: {pg: pg_local}
+            workflow:
+            - step: start
+              tool:
+                kind: postgres
+                auth: "{{ workload.pg }}"
+                script: {uri: ./a b.sql, source: {type: file}}
+            """
+        ),
+        ["kind: shell", "-f {{ './a b.sql' }}", 'DATABASE_URL: "{{ keychain.pg_local }}"'],
+        {"sql-file", "keychain-stored"},
+    ),
+    "code of a server": (
+        book("workflow:\n- step: start\n  tool: {kind: python, script: {uri: https://x/y/z.py, source: {type: http}}}\n"),
+        ['script: "z.py"'],
+        {"script-beside"},
+    ),
+    "credentials of code": (
+        book(
+            """\
+            workload: {account: sa1}
+            workflow:
+            - step: start
+              tool:
+                kind: python
+                auth: {gcs: {service: gcs, key: "{{ account }}"}}
+                code: |
+                  result = 1
+            """
+        ),
+        ['GOOGLE_SERVICE_ACCOUNT: "{{ keychain.sa1 }}"', "GOOGLE_APPLICATION_CREDENTIALS", "kind: gcp_credential"],
+        {"python-credential", "keychain-stored"},
+    ),
+    "a secret whose path a caller sends": (
+        book(
+            """\
+            keychain: [{name: t, kind: secrets, provider: gcp, map: {key: "{{ path }}"}}, {name: p, credential: c}]
+            workflow: [{step: start, tool: {kind: noop}}]
+            """
+        ),
+        ["name: t_key", "key: c"],
+        {"keychain-stored"},
+    ),
+}  # fmt: skip
+
+LOOPS = {
+    "a tool in a branch of a loop": (
+        book(
+            """\
+            workload: {items: [1]}
+            workflow:
+            - step: start
+              loop: {in: "{{ workload.items }}", iterator: item}
+              tool: {kind: python, args: {n: "{{ item }}"}, code: 'result = {"n": n}'}
+              case:
+              - when: "{{ event.name == 'call.done' and response is defined and response.n > 1 }}"
+                then:
+                - save: {tool: {kind: noop, args: {n: "{{ response.n }}"}}}
+              - when: "{{ event.name == 'loop.done' }}"
+                then: [{next: [{step: end}]}]
+            - step: end
+              tool: {kind: noop, args: {all: "{{ start }}"}}
+            """
+        ),
+        [
+            "name: save",
+            "n: \"{{ main.data.n }}\"",
+            "when: \"{{ not (main.data.n > 1) }}\"",
+            "do: skip",
+            "value: \"{{ main.data }}\"",
+            "event.name == 'loop.done'",
+        ],
+        {"step-made", "step-result"},
+    ),
+    "the save of an iterator": (
+        book(
+            """\
+            workload: {items: [1]}
+            workflow:
+            - step: start
+              type: iterator
+              collection: "{{ items }}"
+              element: n
+              task: {type: python, code: 'result = n', args: {n: "{{ n }}"}}
+              save: {storage: postgres, auth: pg, table: t, data: {all: "{{ results | tojson }}", n: "{{ count }}"}}
+              next: [{step: end}]
+            - step: end
+            """
+        ),
+        [
+            "- step: start_save",
+            "INSERT INTO t (all, n)",
+            "{{ ctx.start.results | tojson }}, {{ (ctx.start.results | length) }}",
+        ],
+        {"step-made", "step-result", "keychain-stored", "arc-on-failure"},
+    ),
+    "a saved result that another step reads": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"a": 1}'}
+              save: {storage: postgres, auth: pg, table: t, data: {a: "{{ result.a }}"}}
+              next: [{step: end}]
+            - step: end
+              tool: {kind: noop, args: {a: "{{ start.a }}"}}
+            """
+        ),
+        ["VALUES ({{ main.data.a }})", "value: \"{{ main.data }}\"", "a: \"{{ ctx.start.a }}\""],
+        {"save-task", "step-result", "keychain-stored", "arc-on-failure"},
+    ),
+}  # fmt: skip
+
+IDIOMS = SECRETS | SQL | OUTCOMES | SERVICES | LOOPS

@@ -726,7 +726,7 @@ _SECRET = UnionShape(
         ),
     )
 )
-_CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
+CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
     "env": ("An environment variable.", {"variable": "name of the variable; by default the name of the entry"}),
     "file": ("The content of a file.", {"path": "path of the file"}),
     "stored": (
@@ -800,7 +800,7 @@ def _keychain() -> KindShape:
         "desc": KeyShape(TextShape(), "description for readers"),
     }
     kinds = {}
-    for kind, (doc, fields) in _CREDENTIALS.items():
+    for kind, (doc, fields) in CREDENTIALS.items():
         own = {name: KeyShape(_SECRET, words or name.replace("_", " ")) for name, words in fields.items()}
         if kind == "secret_manager":
             own["provider"] = KeyShape(ChoiceShape(("vault", "aws", "gcp", "env")), fields["provider"])

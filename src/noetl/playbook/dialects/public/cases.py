@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.scalars import TextEdit, replace
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, quoted, rename
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, quoted, rename
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import Book, discard, move, new, scalar, text_of
 from noetl.playbook.dialects.public.guards import inner_of
-from noetl.playbook.dialects.public.outcomes import read_elsewhere
+from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, point, read_elsewhere
 from noetl.playbook.dialects.public.retries import add_rule, retry_action
 from noetl.playbook.dialects.public.routes import Branch, targets, write_branches
 from noetl.playbook.dialects.template_tokens import parse
 
+_OWN = ("response", "result", "this")
 _PAGES = "pages are read by a pipeline with `jump`; see the pagination example of the documentation"
 _REFUSED = {
     "collect": _PAGES,
@@ -60,6 +62,9 @@ def _case(book: Book, step: StepPart, case: LayoutEntry) -> None:
             branches.append(Branch(None, targets(book, otherwise.value, otherwise.start), True))
     if len(book.findings.problems) > count:
         return
+    tasks = parts.tasks(step.body)
+    if step.body.get("loop") is not None and len(tasks) > 1 and tasks[0].name:
+        pass_on(book, step, tasks[0].name, tasks[0].kind or "")
     following = step.body.entry("next")
     if following is not None:
         rest = targets(
@@ -109,8 +114,11 @@ def _branch(book: Book, step: StepPart, body: Map) -> Branch | None:
     if not isinstance(when.value, Leaf):
         book.refuse(when.start, "the condition of this branch is not a template", 'write it as `"{{ … }}"`')
         return None
-    _events(book, step, when)
     actions = _actions(book, step, then.value)
+    if actions is not None and actions.tools and step.body.get("loop") is not None:
+        _iteration_tools(book, step, when, actions)
+        return None
+    _events(book, step, when)
     if actions is None:
         return None
     for entry in actions.retries:
@@ -277,12 +285,51 @@ def _assignments(entry: LayoutEntry) -> list[LayoutEntry] | None:
     return made
 
 
-def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> bool:
-    """Tools of a branch become steps between this one and the targets of the branch."""
-    if step.body.get("loop") is not None:
+def _iteration_tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> None:
+    """Tools of a branch in a loop run in each iteration: they are further tasks of its pipeline."""
+    tasks = parts.tasks(step.body)
+    condition = _call_done(text_of(when.value) or "")
+    if not tasks or condition is None or actions.arcs or actions.retries or actions.writes:
         message = "a tool in a branch of a looped step runs once for each iteration"
         book.refuse(actions.tools[0].start, message, "add it as a further task to the pipeline of the step")
-        return False
+        return
+    owner = tasks[0]
+    name = owner.name or "main"
+    pipeline = as_pipeline(step, owner, name)
+    for entry in actions.tools:
+        assert isinstance(entry.value, Map)
+        body = entry.value.map("tool") or entry.value
+        for leaf in leaves(body):
+            point(leaf, _OWN, name)
+        if body.get("name") is None:
+            body.entries.insert(0, new("name", scalar(entry.name), entry.start))
+        if condition:
+            guard = quoted(f"{{{{ {condition} }}}}")
+            point(guard, _OWN, name)
+            skip = Map(entries=[new("do", scalar("skip"), when.start)])
+            add_rule(book, body, f"not ({guard.text[3:-3]})", skip, when.start)
+        holder = item(body)
+        holder.start = entry.start
+        pipeline.entries.append(holder)
+        book.note(entry.start, "step-made", f'the tool "{entry.name}" of a branch is now a task of each iteration')
+
+
+def _call_done(text: str) -> str | None:
+    """The condition of a branch after a call: what is left without the event; None: another event."""
+    condition = inner_of(text)
+    parsed = parse(f"{{{{ {condition} }}}}") if condition is not None else None
+    if condition is None or parsed is None:
+        return None
+    left = [each.strip() for each in re.split(r"\band\b", condition)]
+    if not re.fullmatch(r"event\.name\s*==\s*['\"]call\.done['\"]", left[0]) or " or " in condition.split("and")[0]:
+        return None
+    rest = [each for each in left[1:] if not re.fullmatch(r"(response|result|this) is defined", each)]
+    joined = " and ".join(rest)
+    return joined if "event." not in joined and joined.count("(") == joined.count(")") else None
+
+
+def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> bool:
+    """Tools of a branch become steps between this one and the targets of the branch."""
     workflow = book.root.get("workflow")
     assert isinstance(workflow, List)
     position = next(index for index, each in enumerate(workflow.entries) if each.value is step.body)

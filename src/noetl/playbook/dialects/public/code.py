@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import Leaf, Map, quoted, rename
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, quoted, rename
 from noetl.playbook.dialects.parts import StepPart, TaskPart
 from noetl.playbook.dialects.public.book import Book, change_text, discard, is_template, new, put, text_of
 from noetl.playbook.dialects.template_tokens import parse
@@ -46,11 +46,11 @@ def libs(book: Book) -> None:
         text = text_of(code.value) or ""
         discard(task.body, entry)
         missing = [line for line in lines if line not in text]
-        change_text(code, _prepended(text, missing))
+        change_text(code, prepended(text, missing))
         book.changed()
 
 
-def _prepended(text: str, lines: list[str]) -> str:
+def prepended(text: str, lines: list[str]) -> str:
     """The code with lines before it; `from __future__` and a docstring stay first in meaning, as they have none."""
     if not lines:
         return text
@@ -58,9 +58,9 @@ def _prepended(text: str, lines: list[str]) -> str:
     return "\n".join([*marked, text.lstrip("\n")])
 
 
-def scripts(book: Book) -> None:
+def scripts(book: Book, sql_file: Callable[[Book, StepPart, Map, LayoutEntry, str], bool]) -> None:
     """`script: {uri, source: {type: file}}` names a file beside the playbook."""
-    for _, task in book.tasks():
+    for step, task in book.tasks():
         entry = task.body.entry("script")
         if entry is None or not isinstance(entry.value, Map) or task.kind not in ("python", "postgres", "duckdb"):
             continue
@@ -79,7 +79,17 @@ def scripts(book: Book) -> None:
         elif kind == "file" and task.kind == "python" and entry.value.text("uri"):
             put(entry, quoted(entry.value.text("uri") or ""))
             book.changed()
-        else:
+        elif task.kind == "python" and entry.value.text("uri") and not is_template(entry.value.text("uri") or ""):
+            uri = entry.value.text("uri") or ""
+            name = uri.rstrip("/").rsplit("/", 1)[-1]
+            put(entry, quoted(name))
+            message = f"the public engine loads the code from {kind or 'elsewhere'} ({uri}); copy it to `{name}`"
+            book.note(entry.start, "script-beside", f"{message} beside the playbook")
+        elif (
+            kind != "file"
+            or task.kind != "postgres"
+            or not sql_file(book, step, task.body, entry, entry.value.text("uri") or "")
+        ):
             where = "code" if task.kind == "python" else "SQL"
             message = f"the {where} of this task lies elsewhere ({kind or 'unknown'})"
             fix = (
@@ -264,7 +274,7 @@ def provided_names(book: Book) -> None:
                 entry.start, "code-input", "the code reads these names, which are now arguments: " + ", ".join(wanted)
             )
         if lines:
-            change_text(entry, _prepended(text, lines))
+            change_text(entry, prepended(text, lines))
             book.note(
                 entry.start,
                 "code-input",

@@ -4,10 +4,34 @@ from __future__ import annotations
 
 import re
 
+from noetl.playbook import language
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, name_leaf, plain, rename, table
+from noetl.playbook.dialects.layout.tree import (
+    LayoutEntry,
+    Leaf,
+    List,
+    Map,
+    item,
+    name_leaf,
+    plain,
+    quoted,
+    rename,
+    table,
+)
 from noetl.playbook.dialects.parts import TaskPart
-from noetl.playbook.dialects.public.book import Book, discard, insert, is_template, new, put, scalar, text_of
+from noetl.playbook.dialects.public.book import (
+    Book,
+    change_text,
+    child,
+    discard,
+    insert,
+    is_template,
+    new,
+    put,
+    scalar,
+    text_of,
+)
+from noetl.playbook.dialects.public.code import prepended
 from noetl.playbook.dialects.template_tokens import parse
 
 _STORED = frozenset(
@@ -40,11 +64,18 @@ _DROPPED = (
     "expires_in",
 )
 _NAMES = ("credential", "key", "ref", "name", "source", "credential_ref")
-_KNOWN = frozenset(
-    {"env", "file", "stored", "secret_manager", "postgres_credential", "bearer", "basic", "oauth2_client"}
-)
 _TOKEN = re.compile(r"Bearer\s+\{\{\s*token\(\s*([\w.]+|'[^']+'|\"[^\"]+\")\s*(?:,[^{}]*)?\)\s*\}\}")
 _VALID = re.compile(r"[A-Za-z_][\w-]*\Z")
+_CLOUDS = {
+    "gcp_credential": ("gcs", "gcs_service_account", "service_account", "google_service_account"),
+    "aws_credential": ("s3", "s3_hmac", "aws", "gcs_hmac", "hmac"),
+}
+_GOOGLE = (  # the libraries of Google read a file
+    "import os, tempfile",
+    "_key_file = tempfile.NamedTemporaryFile('w', suffix='.json')",
+    "_key_file.write(os.environ['GOOGLE_SERVICE_ACCOUNT']); _key_file.flush()",
+    "os.environ['GOOGLE_APPLICATION_CREDENTIALS'] = _key_file.name",
+)
 _NEEDS = {"postgres": ("postgres", "pg"), "http": ("bearer", "basic", "api_key", "header", "oauth2", "token")}
 
 
@@ -71,13 +102,10 @@ def _auth(book: Book, task: TaskPart, holder: Map, entry: LayoutEntry) -> None:
         return
     if task.kind == "python":
         if isinstance(entry.value, Map) and entry.value.entries:
-            message = "`auth` of a python task with entries passed secrets as variables"
-            book.refuse(entry.start, message, 'write `env: {NAME: "{{ keychain.<name>.<field> }}"}`')
+            _variables(book, task.body, holder, entry)
         return
     if task.kind == "duckdb":
-        message = "no credential reaches duckdb"
-        book.refuse(entry.start, message, "read with `postgres`, and hand the rows over as `tables`")
-        return
+        return  # the rule for duckdb has said why it stays
     found = _credential(book, task, entry)
     if found is None:
         return
@@ -99,6 +127,37 @@ def _auth(book: Book, task: TaskPart, holder: Map, entry: LayoutEntry) -> None:
         return
     _name_it(book, entry, name)
     book.changed()
+
+
+def _variables(book: Book, body: Map, holder: Map, entry: LayoutEntry) -> None:
+    """`auth` of a python task: variables that the libraries of a cloud read."""
+    assert isinstance(entry.value, Map)
+    flat = entry.value.text("key") or entry.value.text("credential")
+    made: dict[str, str] = {}
+    for value in [entry.value] if flat else [each.value for each in entry.value.entries]:
+        body_of = value if isinstance(value, Map) else Map()
+        service = body_of.text("service") or body_of.text("type") or body_of.text("tool") or ""
+        key = body_of.text("key") or body_of.text("credential")
+        name = default_of(book, key) if key is not None and is_template(key) else key
+        kind = next((kind for kind, words in _CLOUDS.items() if service in words), None)
+        if not name or kind is None or not _VALID.match(name):
+            message = "`auth` of a python task with entries passed secrets as variables"
+            book.refuse(entry.start, message, 'write `env: {NAME: "{{ keychain.<name>.<field> }}"}`')
+            return
+        declare(book, name, entry.start, made=table(name=scalar(name), kind=plain(kind)))
+        fields = {"AWS_ACCESS_KEY_ID": ".access_key_id", "AWS_SECRET_ACCESS_KEY": ".secret_access_key"}
+        fields = {"GOOGLE_SERVICE_ACCOUNT": ""} if kind == "gcp_credential" else fields
+        made |= {variable: f"{{{{ keychain.{name}{field} }}}}" for variable, field in fields.items()}
+    code = body.entry("code")
+    if "GOOGLE_SERVICE_ACCOUNT" in made and code is not None:
+        change_text(code, prepended(text_of(code.value) or "", list(_GOOGLE)))
+    env = child(body, "env", entry.start)
+    for variable, text in made.items() if env is not None else ():
+        assert env is not None
+        env.entries.append(new(variable, quoted(text), entry.start))
+    discard(holder, entry)
+    message = f"the credentials are the environment variables {', '.join(made)} of the code"
+    book.note(entry.start, "python-credential", message)
 
 
 def _named(book: Book, entry: LayoutEntry) -> None:
@@ -231,11 +290,9 @@ def keychain_entries(book: Book) -> None:
             book.changed()
         word = text_of(kind.value) if kind is not None else None
         if kind is None:
-            body.entries.append(new("kind", plain("stored"), body.start))
-            book.note(body.start, "keychain-stored", "an entry without kind takes the stored secret of its name")
-            word = "stored"
-        else:
-            _entry(book, body, kind, word or "")
+            kind, word = new("kind", plain("credential"), body.start), "credential"
+            body.entries.append(kind)
+        _entry(book, body, kind, word or "")
         for key in _DROPPED:
             entry = body.entry(key)
             if (
@@ -274,7 +331,7 @@ def _entry(book: Book, body: Map, kind: LayoutEntry, word: str) -> None:
         words = "a JSON object if templates read fields of it"
         message = f"the ID token of Google is not fetched; store it: `noetl secrets set {name}`, {words}"
         book.note(kind.start, "keychain-stored", message)
-    elif word not in _KNOWN:
+    elif word not in language.CREDENTIALS:
         message = f'there is no keychain kind "{word}"'
         book.refuse(kind.start, message, "use `kind: stored`, and set the secret with `noetl secrets set`")
 
@@ -344,17 +401,14 @@ def _mapped(book: Book, body: Map, kind: LayoutEntry) -> None:
         key = text_of(each.value) or each.name
         if is_template(key):
             key = default_of(book, key) or key
-        if is_template(key):
-            book.refuse(each.start, "the path of a secret cannot be a template", "write the path of the secret")
-            continue
-        entry = item(
-            table(
-                name=scalar(f"{name}_{each.name}"),
-                kind=plain("secret_manager"),
-                provider=scalar(provider),
-                key=scalar(key),
-            )
-        )
+        single = table(name=scalar(f"{name}_{each.name}"), kind=plain("secret_manager"))
+        if is_template(key):  # a caller chose the path
+            put(single.entries[1], plain("stored"))
+            message = f"a caller cannot choose the path of a secret; store it: `noetl secrets set {name}_{each.name}`"
+            book.note(each.start, "keychain-stored", message)
+        else:
+            single.entries += [new("provider", scalar(provider), each.start), new("key", scalar(key), each.start)]
+        entry = item(single)
         entry.start = each.start
         made.append(entry)
     position = next(index for index, each in enumerate(keychain.value.entries) if each.value is body)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, List, Map, plain, quoted, rename
+from noetl.playbook.dialects.layout.tree import LayoutEntry, List, Map, item, leaves, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, child, discard, insert, move, new, put, text_of
+from noetl.playbook.dialects.public.book import Book, child, discard, insert, move, new, put, scalar, text_of
+from noetl.playbook.dialects.public.outcomes import point
 from noetl.playbook.dialects.template_tokens import parse
 
 _NAMES = {"collection": "in", "element": "iterator", "items": "in", "var": "iterator", "item": "iterator"}
@@ -52,7 +53,35 @@ def iterator_steps(book: Book) -> None:
             if named is not None and task.value.get("tool") is None and key == "task" and task.value.get("type"):
                 discard(task.value, named)
         _unfold_task(book, step, task)
+        save = step.body.entry("save")
+        if save is not None:
+            _save_after(book, step, save)
         book.changed()
+
+
+def _save_after(book: Book, step: StepPart, save: LayoutEntry) -> None:
+    """`save` of an iterator stores all results: a step after the loop."""
+    workflow = book.root.get("workflow")
+    assert isinstance(workflow, List)
+    name = f"{step.name}_save"
+    while name in book.step_names:
+        name += "_2"
+    for leaf in leaves(save.value):
+        point(leaf, ("results",), f"{step.name}.results")
+        point(leaf, ("count",), f"({step.name}.results | length)")
+        point(leaf, ("result", "this", "data"), step.name)
+    body = Map(entries=[new("step", scalar(name), save.start)], start=save.start)
+    move(save, step.body, body)
+    following = step.body.entry("next")
+    if following is not None:
+        move(following, step.body, body)
+    target = Map(entries=[new("step", scalar(name), save.start)])
+    step.body.entries.append(new("next", List(entries=[item(target)]), save.start))
+    holder = item(body)
+    holder.start = save.start
+    position = next(index for index, each in enumerate(workflow.entries) if each.value is step.body)
+    workflow.entries.insert(position + 1, holder)
+    book.note(save.start, "step-made", f'`save` of the iterator is now the step "{name}" after the loop')
 
 
 def _unfold_task(book: Book, step: StepPart, task: LayoutEntry) -> None:

@@ -74,6 +74,10 @@ class Resolver:
             return f"iter.{root}", 0
         if root == "iter":
             return self.iteration(place, path)
+        if root == place.step.name and path[:1] == ("result_index",) and place.loop and place.step.iterators:
+            return "iter.index", 1
+        if root == "loop" and path[:1] in (("element",), ("item",)) and place.loop and place.step.iterators:
+            return f"iter.{place.step.iterators[0]}", 1
         if root in ("ctx", "workload", "vars") and path:
             return self.scoped(reading, root, path[0])
         if root in ("output", "outcome") and place.kind and self.book.public:
@@ -203,6 +207,9 @@ class Resolver:
                 return "(output.data.data | default(output.data))", 1
             text, count, _ = shapes.read(source.kind, "output", path, source.keys)
             return text, count
+        if path[:1] == ("_ref",):
+            source.ref = True
+            return f"ctx.{source.name}_ref", 1
         if source.kind == "secrets" and path[:1] in (("secret_value",), ("value",), ("data",)):
             entry = parts.tasks(source.step.body)[-1].body.map("input")
             count = 2 if path[:2] == ("data", "secret_value") else 1

@@ -5,11 +5,24 @@ from __future__ import annotations
 import re
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, plain, quoted, rename, table
+from noetl.playbook.dialects.layout.scalars import TextEdit, replace
+from noetl.playbook.dialects.layout.tree import (
+    LayoutEntry,
+    Leaf,
+    List,
+    Map,
+    item,
+    name_leaf,
+    plain,
+    quoted,
+    rename,
+    table,
+)
 from noetl.playbook.dialects.parts import StepPart, TaskPart
+from noetl.playbook.dialects.public import shapes
 from noetl.playbook.dialects.public.book import Book, discard, insert, is_template, new, put, scalar, text_of
 from noetl.playbook.dialects.public.credentials import declare, default_of
-from noetl.playbook.dialects.template_tokens import free_reads
+from noetl.playbook.dialects.template_tokens import free_reads, parse
 
 _PROVIDERS = {"google": "gcp", "gcp": "gcp", "aws": "aws", "vault": "vault", "env": "env", "environment": "env"}
 _NEEDED = {
@@ -47,6 +60,54 @@ def put_tool(entry: LayoutEntry, tool: Map) -> None:
         each.start = entry.start
     rename(entry, "tool")
     put(entry, tool)
+
+
+def as_pipeline(step: StepPart, owner: TaskPart, name: str) -> List:
+    """The tool of a step as a list of tasks, in which the task `owner` has a name."""
+    tool = step.body.entry("tool")
+    assert tool is not None
+    if owner.name is None and owner.body.get("name") is None:
+        owner.body.entries.insert(0, new("name", name_leaf(name), owner.body.start))
+    if not isinstance(tool.value, List):
+        first = item(tool.value)
+        first.start = tool.start
+        put(tool, List(entries=[first]))
+    assert isinstance(tool.value, List)
+    return tool.value
+
+
+def point(leaf: Leaf, roots: tuple[str, ...], name: str) -> None:
+    """Let a template read the task `name` where it reads one of `roots`."""
+    parsed = parse(leaf.text) if is_template(leaf.text) else None
+    edits = [
+        TextEdit(reading.start, reading.start + len(reading.root), name)
+        for reading in (parsed.readings if parsed is not None else [])
+        if reading.root in roots and reading.root not in (parsed.bound if parsed is not None else ())
+    ]
+    if edits:
+        made = replace(leaf, edits)
+        leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
+
+
+def pass_on(book: Book, step: StepPart, owner: str, kind: str) -> None:
+    """The result of the step stays that of its tool: a last task returns it, if a template reads it."""
+    tool = step.body.get("tool")
+    if not isinstance(tool, List) or any(task.name == "result" for task in parts.tasks(step.body)):
+        return
+    own = any(
+        reading.root in ("result", "response", "this", "output", step.name)
+        for entry, leaf in parts.texts(step.body)
+        if entry.name not in ("tool", "loop", "args", "input", "desc")
+        for reading in free_reads(leaf.text)
+    )
+    if not own and not read_elsewhere(book, step.name):
+        return
+    value = quoted(f"{{{{ {shapes.whole(kind, owner)} }}}}")
+    made = table(name=plain("result"), kind=plain("python"), input=Map(), code=quoted("result = value"))
+    made.entries[2].value = Map(entries=[new("value", value, step.body.start)])
+    holder = item(made)
+    holder.start = step.body.start
+    tool.entries.append(holder)
 
 
 def read_elsewhere(book: Book, name: str) -> bool:

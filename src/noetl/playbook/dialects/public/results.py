@@ -22,6 +22,7 @@ class Source(Struct):
     asked: set[str] = field(default_factory=set)
     whole: bool = False
     read: bool = False
+    ref: bool = False  # another step reads the reference to the result
     tasks: dict[str, str] = field(default_factory=dict)  # label of a task → key in `ctx`
 
 
@@ -54,6 +55,10 @@ def store(book: Book, source: Source) -> None:
         text = shapes.whole(source.kind, "output", asked)
         _put_set(source.step.body, f"ctx.{source.name}", f"{{{{ {text} }}}}", start)
         message = f'other steps read the result of "{source.step.name}", which is now in `ctx.{source.name}`'
+        book.note(start, "step-result", message)
+    if source.ref:
+        _put_set(source.step.body, f"ctx.{source.name}_ref", "{{ output.ref }}", start)
+        message = f'other steps read the reference to the result of "{source.step.name}": `ctx.{source.name}_ref`'
         book.note(start, "step-result", message)
     for task in parts.tasks(source.step.body):
         key = source.tasks.get(task.name or "")

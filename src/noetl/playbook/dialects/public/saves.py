@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.scalars import TextEdit, replace
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, leaves, name_leaf, plain
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, leaves, plain
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, discard, is_template, new, put, text_leaf, text_of
-from noetl.playbook.dialects.public.outcomes import put_tool
+from noetl.playbook.dialects.public.book import Book, discard, is_template, new, text_leaf, text_of
+from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, point, put_tool
 from noetl.playbook.dialects.template_tokens import parse
 
 _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?\Z")
@@ -47,18 +46,13 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     if not _fill(book, made, entry.value, entry, name):
         return
     discard(holder, entry)
-    if owner.name is None and owner.body.get("name") is None:
-        owner.body.entries.insert(0, new("name", name_leaf(name), owner.body.start))
+    pipeline = as_pipeline(step, owner, name)
     holder_item = item(made)
     holder_item.start = entry.start
-    if isinstance(tool.value, List):
-        position = next(index for index, each in enumerate(tool.value.entries) if each is owner.holder)
-        tool.value.entries.insert(position + 1, holder_item)
-    else:
-        first = item(tool.value)
-        first.start = tool.start
-        put(tool, List(entries=[first, holder_item]))
-    message = f'the step now ends with the task "{made.text("name")}", whose output is the output of the step'
+    position = next((index for index, each in enumerate(pipeline.entries) if each.value is owner.holder.value), 0)
+    pipeline.entries.insert(position + 1, holder_item)
+    pass_on(book, step, name, owner.kind or "")
+    message = f'`{entry.name}` is now the task "{made.text("name")}" of the pipeline'
     book.note(entry.start, "save-task", message)
 
 
@@ -123,7 +117,7 @@ def _statement(book: Book, save: Map, inner: Map, entry: LayoutEntry, name: str)
     )
     if isinstance(data, Map):
         for leaf in leaves(data):
-            _point(leaf, name)
+            point(leaf, _RESULT, name)
     if command is not None:
         return _parameters(command, data) if isinstance(data, Map) or data is None else None
     if table is None or not _NAME.match(table) or not isinstance(data, Map) or not data.entries:
@@ -153,19 +147,6 @@ def _statement(book: Book, save: Map, inner: Map, entry: LayoutEntry, name: str)
         book.refuse(entry.start, f'the mode "{mode}" has no replacement', _FIX)
         return None
     return sql + "\n"
-
-
-def _point(leaf: Leaf, name: str) -> None:
-    """`result` of a `save` is the result of the task before it."""
-    parsed = parse(leaf.text) if is_template(leaf.text) else None
-    edits = [
-        TextEdit(reading.start, reading.start + len(reading.root), name)
-        for reading in (parsed.readings if parsed is not None else [])
-        if reading.root in _RESULT and reading.root not in (parsed.bound if parsed is not None else ())
-    ]
-    if edits:
-        made = replace(leaf, edits)
-        leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
 
 
 def _value(node: object) -> str:

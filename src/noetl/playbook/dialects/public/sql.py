@@ -11,7 +11,7 @@ from noetl.playbook.dialects.public.book import Book, change_text, discard, text
 from noetl.playbook.dialects.public.sql_bodies import TEMPLATE, body_values, without_comments
 from noetl.playbook.dialects.template_tokens import parse
 
-_KINDS = frozenset({"postgres", "duckdb"})
+_KINDS = frozenset({"postgres", "duckdb", "ducklake"})
 _INPUTS = {  # the fields that may be in `input`
     "postgres": frozenset({"query", "command", "copy", "params", "stored", "auth"}),
     "duckdb": frozenset({"query", "command", "params", "stored", "tables", "database", "to", "auth"}),
@@ -23,7 +23,7 @@ _CAST = re.compile(r"(\{\{.*?)\|\s*(?:tojson|to_json)\s*(\}\})", re.DOTALL)
 _ESCAPED = re.compile(r"\|\s*replace\(\s*(?:\"'\"\s*,\s*\"''\"|'\\''\s*,\s*'\\'\\'')\s*\)")
 _JOINED = re.compile(r"(?i)(\bIN\s*\(\s*)\{\{(.*?)\|\s*join\(\s*['\"],\s*['\"]\s*\)\s*\}\}", re.DOTALL)
 _NAMED = re.compile(
-    r"(?i)\b(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|DELETE\s+FROM|TRUNCATE|ON|SCHEMA|VIEW|INDEX|DATABASE|USE|COPY|ATTACH)\s+(?:ONLY\s+|TABLE\s+|IF\s+(?:NOT\s+)?EXISTS\s+)*$"
+    r"(?i)\b(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|DELETE\s+FROM|TRUNCATE|ON|SCHEMA|VIEW|INDEX|DATABASE|USE|COPY)\s+(?:ONLY\s+|TABLE\s+|IF\s+(?:NOT\s+)?EXISTS\s+)*$"
 )
 _DOLLARS = re.compile(r"\$(\w*)\$\s*(?P<value>" + TEMPLATE.pattern + r")\s*\$\1\$", re.DOTALL)
 _IDENTIFIER = re.compile(r"[\w.]*\{\{[^{}]*\}\}(?:[\w.]|\{\{[^{}]*\}\})*")

@@ -414,10 +414,10 @@ REFUSED = {
         "workflow:\n- step: start\n  tool: {kind: shell, cmds: ['echo {{ env.HOME }}']}\n", 6, "declare HOME in `workload`",
     ),
     "credentials for duckdb": (
-        "workflow:\n- step: start\n  tool: {kind: duckdb, auth: {pg: {type: postgres, key: x}}, command: SELECT 1}\n", 6, "hand the rows over",
+        "workflow:\n- step: start\n  tool: {kind: duckdb, auth: {sf: {type: snowflake, key: x}}, command: SELECT 1}\n", 6, "hand the rows over",
     ),
     "code from elsewhere": (
-        "workflow:\n- step: start\n  tool: {kind: python, script: {uri: x.py, source: {type: gcs}}}\n", 6, "beside the playbook",
+        "workflow:\n- step: start\n  tool: {kind: python, script: {uri: '{{ workload.x }}', source: {type: gcs}}}\n", 6, "beside the playbook",
     ),
     "a secret of another service": (
         "keychain: [{name: x, kind: other_kind}]\nworkflow: [{step: start, tool: {kind: noop}}]\n", 4, "kind: stored",
