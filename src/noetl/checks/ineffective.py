@@ -118,3 +118,8 @@ def _unused(spec: dict[str, JSON], at: Path, used: set[str], kinds: Kinds, repor
     for kind in spec.keys() & kinds.keys() - used:
         message = f'no task here has the kind "{kind}", so its settings have no effect'
         report.add("no-effect", (*at, kind), message, key=True)
+    if spec.get("sandbox") is not None:
+        able = sorted(name for name, kind in kinds.items() if "sandbox" in kind.knobs.keys)
+        if not used & set(able):
+            message = f"no task here has a kind that runs programs ({', '.join(able)}), so the sandbox has no effect"
+            report.add("no-effect", (*at, "sandbox"), message, key=True)

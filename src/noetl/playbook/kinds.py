@@ -57,6 +57,22 @@ class Shell(Sql, frozen=True):
     """
 
 
+class Sandbox(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Restrictions of a program, by Landlock and seccomp. They need Linux 6.2 or newer on the worker."""
+
+    network: Annotated[
+        bool, msgspec.Meta(description="allow sockets: network connections, and sockets of other programs")
+    ] = False
+    writable: Annotated[
+        list[str],
+        msgspec.Meta(
+            description="files and folders that the program may change, relative to the playbook; it may also write its"
+            " temporary folder, `TMPDIR`",
+            examples=["[out]"],
+        ),
+    ] = []
+
+
 class Kind(NamedTuple):
     """A tool kind, for the reader."""
 

@@ -11,7 +11,7 @@ from typing import TypeAlias, get_args
 from noetl.cache import DeferredMapping, LazyMapping
 from noetl.defaults import POOL
 from noetl.playbook import model
-from noetl.playbook.kinds import Kind, Kinds
+from noetl.playbook.kinds import Kind, Kinds, Sandbox, record_of
 from noetl.playbook.shapes import (
     AnyShape,
     BooleanShape,
@@ -205,6 +205,12 @@ _POOL = KeyShape(
 )
 
 
+# Of the kinds that run programs. A layer above a task restricts all of them.
+_SANDBOX = KeyShape(
+    record_of(Sandbox, "sandbox"), "restricts files and network of `python` and `shell` tasks", nullable=True
+)
+
+
 def _reserved(*names: str) -> dict[str, KeyShape]:
     """Placeholders of the source documents that have no effect yet (D101)."""
     return {name: KeyShape(ReservedShape(), "reserved") for name in names}
@@ -226,7 +232,7 @@ def _spec_keys(kinds: Kinds) -> _Keys:
         shape = RecordShape(f"spec.{name}", f"Settings for tasks of kind `{name}`.", keys)
         return KeyShape(shape, f"settings that apply only to tasks of kind `{name}`")
 
-    return {**shared, **{name: own(name) for name in kinds}, **_reserved("sandbox", "resources")}
+    return {**shared, **{name: own(name) for name in kinds}, "sandbox": _SANDBOX, **_reserved("resources")}
 
 
 def _rules(then: RecordShape, title: str) -> Shape:

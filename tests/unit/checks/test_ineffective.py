@@ -45,6 +45,8 @@ def places(body: str) -> list[tuple[str, int, int]]:
         ("workflow:\n- {step: start, tool: {kind: noop}, spec: {http: {timeout: 3}}}\n", 5, 44),
         (task("kind: noop\nspec: {http: {timeout: 3}}"), 8, 14),
         (task("kind: http\nurl: x\nspec: {postgres: {timeout: 3}}"), 9, 14),
+        (task("kind: http\nurl: x\nspec: {sandbox: {network: false}}"), 9, 14),
+        ("executor: {spec: {sandbox: {}}}\n" + NOOP, 4, 19),
         ("keychain: [{name: k, kind: postgres_credential, dsn: {env: A}, host: x}]\n"
          + task("kind: postgres\nauth: k\nquery: SELECT 1"), 4, 64),
     ],

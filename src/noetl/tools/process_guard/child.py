@@ -17,6 +17,10 @@ import struct
 import sys
 import time
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
 
 PROCESSES_MAX = 256  # of a program and everything that it has started, at the same time
 COUNT_S = 0.025  # between two counts of the processes
@@ -29,6 +33,8 @@ SWEEP_MAX = 4_096  # processes that one pass of the sweep looks for
 SWEEP_MS = 5  # between two passes
 RUN, WATCH, END = b"+", b"w", b"."  # messages of the worker: run a program; count processes; end it
 CHANNEL = 3  # file descriptor of an extra socket for the program
+REPORT = 64  # file descriptor on which a new process reports why it cannot execute its program
+DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD)
 
 _LENGTH = struct.Struct(">I")
 _PR_SET_CHILD_SUBREAPER = 36
@@ -36,6 +42,10 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 class WorkerGone(Exception):
     """The worker has closed the socket."""
+
+
+class RestrictionFailed(Exception):
+    """The restrictions of a program cannot be applied, so it was not started."""
 
 
 def children_of(pid: int) -> list[int]:
@@ -110,6 +120,9 @@ def _serve(control: socket.socket, woken: int, poll: select.poll) -> None:
     except OSError as error:
         control.sendall(b"refused %d\n" % (error.errno or 0))
         return
+    except RestrictionFailed as error:
+        control.sendall(b"denied %s\n" % " ".join(str(error).split()).encode())
+        return
     finally:
         for each in fds:
             os.close(each)
@@ -132,37 +145,81 @@ def _read(control: socket.socket, count: int) -> bytes:
     return bytes(parts)
 
 
-def _spawn_with_retry(request: dict[str, list[str] | dict[str, str] | str], fds: list[int]) -> int:
+def _spawn_with_retry(request: dict[str, Any], fds: list[int]) -> int:
     """At the limit of processes a retry can succeed, once another guard has ended a fork bomb."""
+    spawn = _spawn if request["restrictions"] is None else _spawn_restricted
     for _ in range(SPAWN_TRIES - 1):
         try:
-            return _spawn(request, fds)
+            return spawn(request, fds)
         except BlockingIOError:
             time.sleep(SPAWN_RETRY_S)
-    return _spawn(request, fds)
+    return spawn(request, fds)
 
 
-def _spawn(request: dict[str, list[str] | dict[str, str] | str], fds: list[int]) -> int:
-    argv, env, cwd = request["argv"], request["env"], request["cwd"]
-    assert isinstance(argv, list)
-    assert isinstance(env, dict)
-    assert isinstance(cwd, str)
+def _spawn(request: dict[str, Any], fds: list[int]) -> int:
+    argv: list[str] = request["argv"]
     here = os.open(".", os.O_RDONLY)
     try:
-        os.chdir(cwd)
+        os.chdir(request["cwd"])
         return os.posix_spawn(
             argv[0],
             argv,
-            env,
+            request["env"],
             file_actions=[(os.POSIX_SPAWN_DUP2, each, number) for number, each in enumerate(fds)],
             setsid=True,
             scheduler=(os.SCHED_OTHER, os.sched_param(0)),  # the program does not inherit the raised priority
             setsigmask=(),
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD),
+            setsigdef=DEFAULT_SIGNALS,
         )
     finally:
         os.fchdir(here)
         os.close(here)
+
+
+def _spawn_restricted(request: dict[str, Any], fds: list[int]) -> int:
+    """Fork, restrict the new process, and execute the program in it. Raises OSError and RestrictionFailed."""
+    import runpy
+
+    apply = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "restrict.py"))
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _execute(request, fds, apply, writing)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as report:
+        message = report.read().decode(errors="replace")  # empty: the program was executed, which closed the pipe
+    if not message:
+        return pid
+    os.waitpid(pid, 0)
+    what, _, rest = message.partition(" ")
+    if what == "errno":
+        raise OSError(int(rest), os.strerror(int(rest)))
+    raise RestrictionFailed(rest)
+
+
+def _execute(request: dict[str, Any], fds: list[int], apply: dict[str, Any], report: int) -> NoReturn:
+    """In the new process: as posix_spawn in `_spawn`, and with restrictions."""
+    try:
+        os.dup2(report, REPORT, inheritable=False)
+        os.setsid()
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        signal.set_wakeup_fd(-1)
+        for default in DEFAULT_SIGNALS:
+            signal.signal(default, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for number, each in enumerate(fds):
+            os.dup2(each, number)
+        os.chdir(request["cwd"])
+        try:
+            apply["restrict"](request["restrictions"]["writable"], network=request["restrictions"]["network"])
+        except (OSError, apply["RestrictionUnsupported"]) as error:
+            os.write(REPORT, f"denied {error}".encode(errors="replace"))
+            os._exit(1)
+        os.execve(request["argv"][0], request["argv"], request["env"])
+    except OSError as error:
+        os.write(REPORT, b"errno %d" % (error.errno or 0))
+    finally:
+        os._exit(1)
 
 
 def _wait(control: socket.socket, program: int, woken: int, poll: select.poll) -> bool:

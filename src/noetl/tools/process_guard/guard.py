@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from noetl.tools.process_guard.child import END, PROCESSES_MAX, RUN, WATCH
+from noetl.tools.sandbox import Restrictions, SandboxFailed
 
 WATCH_EVERY_S = 0.1  # between two requests to a guard to count processes
 END_S = 6.0  # a guard that needs longer to end its program is dropped
@@ -39,6 +40,7 @@ class ProcessSpec(NamedTuple):
     env: dict[str, str]
     cwd: str
     fds: Sequence[int]  # become its file descriptors 0, 1, 2, …
+    restrictions: Restrictions | None = None  # None: it may do what the worker may do
 
 
 class ExitStatus(NamedTuple):
@@ -87,11 +89,13 @@ class ProcessGuard(asyncio.Protocol):
         return guard
 
     async def run(self, program: ProcessSpec) -> None:
-        """Start a program. Raises OSError if that fails."""
+        """Start a program. Raises OSError if that fails, and SandboxFailed."""
         assert self._transport is not None
         self.over_limit, self._watched_at = False, 0.0
         self._started, self._ended = self._loop.create_future(), self._loop.create_future()
-        body = json.dumps({"argv": program.argv, "env": program.env, "cwd": program.cwd}).encode()
+        limits = None if program.restrictions is None else program.restrictions._asdict()
+        request = {"argv": program.argv, "env": program.env, "cwd": program.cwd, "restrictions": limits}
+        body = json.dumps(request).encode()
         # Nothing else is being sent, so the socket buffer has space for this.
         socket.send_fds(self._socket, [RUN], list(program.fds))
         self._transport.write(_LENGTH.pack(len(body)) + body)
@@ -99,6 +103,9 @@ class ProcessGuard(asyncio.Protocol):
         if message == "refused":
             self._settle(ExitStatus())
             raise OSError(int(number), os.strerror(int(number)))
+        if message == "denied":
+            self._settle(ExitStatus())
+            raise SandboxFailed(number)
         if message != "started":
             raise OSError(0, "the guard process has ended")
         if hasattr(os, "pidfd_open"):
@@ -141,7 +148,7 @@ class ProcessGuard(asyncio.Protocol):
         *lines, rest = self._buffer.split(b"\n")
         self._buffer = bytearray(rest)
         for line in lines:
-            text = line.decode("ascii", errors="replace")
+            text = line.decode(errors="replace")
             if text.startswith("ended "):
                 self.over_limit = text == "ended crowded"
                 self._settle(_exit_status(text))

@@ -29,6 +29,7 @@ from noetl.tools.errors import TooLarge
 from noetl.tools.process_guard.child import CHANNEL
 from noetl.tools.process_guard.guard import END_S, TOO_MANY_PROCESSES, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
 from noetl.tools.process_guard.lines import LineForwarder
+from noetl.tools.sandbox import Restrictions
 
 IDLE_MAX = 8  # processes that are kept for other playbooks, or as many as calls can run at once
 CALLS_PER_CHILD_MAX = 1_000  # then it is replaced, which frees accumulated memory
@@ -105,6 +106,7 @@ class PythonChild(asyncio.Protocol):
     def __init__(self, guard: ProcessGuard, stdout: OutputPipe, stderr: OutputPipe, python: str, folder: str) -> None:
         self.python = python  # the interpreter
         self.playbook: object = None  # whose code it has run; None: of no playbook yet
+        self.restrictions: Restrictions | None = None
         self.folder = folder  # its working directory, empty between calls
         self.calls = 0
         self.dead = False  # it can make no further call
@@ -116,17 +118,18 @@ class PythonChild(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
 
     @classmethod
-    async def start(cls, guard: ProcessGuard, python: str) -> PythonChild:
-        """Raises OSError if no process can be started; the caller then returns the guard to its pool."""
+    async def start(cls, guard: ProcessGuard, python: str, restrictions: Restrictions | None = None) -> PythonChild:
+        """Raises OSError if no process can be started, and SandboxFailed; the caller then returns the guard."""
         loop = asyncio.get_running_loop()
         folder = tempfile.mkdtemp(prefix="noetl-python-")
         ours, theirs = socket.socketpair()
         stdout, stderr = OutputPipe(loop), OutputPipe(loop)
         child = cls(guard, stdout, stderr, python, folder)
+        child.restrictions = restrictions
         nothing = os.open(os.devnull, os.O_RDONLY)
         try:
             fds = (nothing, stdout.theirs, stderr.theirs, theirs.fileno())
-            await guard.run(_process_spec(python, folder, fds))
+            await guard.run(_process_spec(python, folder, fds, restrictions))
             ours.setblocking(False)
             child._transport, _ = await loop.create_connection(lambda: child, sock=ours)
         except BaseException:
@@ -140,6 +143,11 @@ class PythonChild(asyncio.Protocol):
             os.close(stdout.theirs)
             os.close(stderr.theirs)
         return child
+
+    @property
+    def serves(self) -> tuple[str, object, Restrictions | None]:
+        """The calls that it may make: interpreter, playbook and restrictions are the same."""
+        return self.python, self.playbook, self.restrictions
 
     def data_received(self, data: bytes) -> None:
         buffer = self._buffer
@@ -230,10 +238,13 @@ class PythonChild(asyncio.Protocol):
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _process_spec(python: str, folder: str, fds: tuple[int, ...]) -> ProcessSpec:
+def _process_spec(python: str, folder: str, fds: tuple[int, ...], restrictions: Restrictions | None) -> ProcessSpec:
     argv = [python, "-I", "-u", "-X", "utf8", str(CHILD), str(CHANNEL)]
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
-    return ProcessSpec(argv, env, folder, fds)
+    if restrictions is not None:
+        env["TMPDIR"] = folder
+        restrictions = restrictions._replace(writable=(*restrictions.writable, folder))
+    return ProcessSpec(argv, env, folder, fds, restrictions)
 
 
 class PythonPool:
@@ -257,13 +268,14 @@ class PythonPool:
         say: Callable[[str], None] = discard,
         python: str = sys.executable,
         playbook: object = None,
+        restrictions: Restrictions | None = None,
     ) -> ChildResponse:
-        """`python`: the interpreter. Raises OSError if no process can be started, and TooLarge."""
+        """`python`: the interpreter. Raises OSError if no process can be started, TooLarge and SandboxFailed."""
         body = msgspec.json.encode(request)
         if len(body) > FRAME_BYTES_MAX:
             raise TooLarge(f"the input has {len(body):,} bytes (limit FRAME_BYTES_MAX: {FRAME_BYTES_MAX:,})")
         async with self._free:
-            child = await self._child(python, playbook)
+            child = await self._child(python, playbook, restrictions)
             try:
                 with LineForwarder(say) as lines:
                     response = await child.call(body, lines.add)
@@ -276,10 +288,10 @@ class PythonPool:
                 self._idle.append(child)
             return response
 
-    async def _child(self, python: str, playbook: object) -> PythonChild:
+    async def _child(self, python: str, playbook: object, restrictions: Restrictions | None) -> PythonChild:
         """An idle child of the playbook and the interpreter, the last one used first, or a new one."""
-        wanted = python, playbook
-        for child in [each for each in reversed(self._idle) if each.dead or (each.python, each.playbook) == wanted]:
+        wanted = python, playbook, restrictions
+        for child in [each for each in reversed(self._idle) if each.dead or each.serves == wanted]:
             self._idle.remove(child)
             if not child.dead:
                 return child
@@ -287,8 +299,8 @@ class PythonPool:
         while len(self._idle) >= max(self.size, IDLE_MAX):
             self._drop(self._idle.pop(0))  # of another playbook or interpreter
         self._first = self._first or playbook
-        spare = await self._take_spare() if python == sys.executable else None
-        child = spare or await self._start(python)
+        spare = await self._take_spare() if python == sys.executable and restrictions is None else None
+        child = spare or await self._start(python, restrictions)
         child.playbook = playbook
         if self._spare is None and playbook is not self._first:
             self._spare = asyncio.ensure_future(self._start_spare())
@@ -307,10 +319,10 @@ class PythonPool:
             return await self._start(sys.executable)
         return None
 
-    async def _start(self, python: str) -> PythonChild:
+    async def _start(self, python: str, restrictions: Restrictions | None = None) -> PythonChild:
         guard = await self._guards.take()
         try:
-            return await PythonChild.start(guard, python)
+            return await PythonChild.start(guard, python, restrictions)
         except BaseException:
             self._guards.give(guard)
             raise

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from noetl.output import JSON, Failure, Output, failed
-from noetl.playbook.kinds import Fixed, Raw
+from noetl.playbook.kinds import Fixed, Raw, Sandbox
 from noetl.tool import Call, Tool
 from noetl.tools.errors import InvalidInput, ToolError
+from noetl.tools.sandbox import restrictions
 
 if TYPE_CHECKING:
     from noetl.tools.python.environments import Environments
@@ -55,6 +56,13 @@ class PythonSpec(Struct, kw_only=True):
     """Limits of the child process."""
 
     memory_mb: Annotated[int, Meta(ge=16, description="memory for the code, in MiB")] = 512
+    sandbox: Annotated[
+        Sandbox | None,
+        Meta(
+            description="restrict files and network of the code; the task fails if the worker cannot do it",
+            examples=["{network: false, writable: [out]}"],
+        ),
+    ] = None
 
 
 class PythonPart(Struct, kw_only=True):
@@ -89,10 +97,14 @@ class PythonTool(Tool):
     installs the packages, which counts towards the timeout of the task. The environments are below
     `~/.cache/noetl/python`, or `$XDG_CACHE_HOME/noetl/python`, and are removed when no task has used them for 30
     days.
+
+    With `spec.sandbox` the code can make no sockets, unless `network` is true, and can write only to the paths in
+    `writable` and to `TMPDIR`. It can read all files that the worker can read. Packages of `requirements` are
+    installed without these restrictions.
     """
 
     kind = "python"
-    failures = ("python", "limit")
+    failures = ("python", "limit", "sandbox")
     ignores = ("auth", "timeout.connect", "timeout.read")
     unjudged = "depth"
     Input = PythonInput
@@ -125,7 +137,8 @@ code: |
             python = sys.executable
             if input.requirements:
                 python = await self._interpreter(input.requirements, call)
-            return _output(await self._children_pool().call(request, call.say, python, call.playbook))
+            limits = restrictions(spec.sandbox, call.folder)
+            return _output(await self._children_pool().call(request, call.say, python, call.playbook, limits))
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
         except ToolError as error:

@@ -22,6 +22,7 @@ from noetl.tools.errors import InvalidInput
 from noetl.tools.paths import absolute_path
 from noetl.tools.payload import text_or_base64
 from noetl.tools.process_guard.guard import END_S, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
+from noetl.tools.sandbox import Restrictions
 from noetl.tools.shell.script import script_with_variables
 
 if TYPE_CHECKING:
@@ -45,9 +46,12 @@ class ShellCommand(NamedTuple):
     env: dict[str, str]
     cwd: str | None
     stdin: bytes
+    restrictions: Restrictions | None = None
 
 
-def build_command(input: ShellInput, folder: str | None, memory_mb: int | None) -> ShellCommand:
+def build_command(
+    input: ShellInput, folder: str | None, memory_mb: int | None, restrictions: Restrictions | None = None
+) -> ShellCommand:
     """Raises InvalidInput."""
     env = {name: os.environ[name] for name in INHERITED if name in os.environ}
     env |= environment_variables(input.env)
@@ -65,7 +69,7 @@ def build_command(input: ShellInput, folder: str | None, memory_mb: int | None) 
         raise InvalidInput("`argv` or `sh` is required")
     if memory_mb is not None:
         argv = [SHELL, "-c", LIMITED, SHELL, str(memory_mb * 1024), *argv]
-    return ShellCommand(argv, env, cwd, (input.stdin or "").encode(errors="replace"))
+    return ShellCommand(argv, env, cwd, (input.stdin or "").encode(errors="replace"), restrictions)
 
 
 def _directory(cwd: str | None, folder: str | None) -> str | None:
@@ -164,8 +168,22 @@ async def run_command(
 ) -> ExitStatus | None:
     """Run a program to its end; None: it was killed because it had too many processes.
 
-    A cancellation kills it. Raises OSError if it cannot be started, and InvalidInput.
+    A cancellation kills it. Raises OSError if it cannot be started, InvalidInput and SandboxFailed.
     """
+    if command.restrictions is not None:
+        folder = tempfile.mkdtemp(prefix="noetl-shell-")
+        limits = command.restrictions._replace(writable=(*command.restrictions.writable, folder))
+        command = command._replace(env={**command.env, "TMPDIR": folder}, restrictions=limits)
+        try:
+            return await _run(command, stdout, stderr, guards)
+        finally:
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+    return await _run(command, stdout, stderr, guards)
+
+
+async def _run(
+    command: ShellCommand, stdout: CapturedStream, stderr: CapturedStream, guards: GuardPool
+) -> ExitStatus | None:
     guard = await guards.take()
     try:
         with ShellProcess(guard) as process:
@@ -212,7 +230,7 @@ class ShellProcess:
                 stdin.write(command.stdin)
                 stdin.seek(0)
                 fds = (stdin.fileno(), *theirs)
-                spec = ProcessSpec(command.argv, command.env, command.cwd or os.getcwd(), fds)
+                spec = ProcessSpec(command.argv, command.env, command.cwd or os.getcwd(), fds, command.restrictions)
                 await _start(self._guard, spec)
         finally:
             for each in theirs:

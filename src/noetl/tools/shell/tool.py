@@ -12,9 +12,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
-from noetl.playbook.kinds import Shell
+from noetl.playbook.kinds import Sandbox, Shell
 from noetl.tool import Call, Tool
-from noetl.tools.errors import InvalidInput, TooLarge, store_failure
+from noetl.tools.errors import TooLarge, ToolError, store_failure
+from noetl.tools.sandbox import restrictions
 
 if TYPE_CHECKING:
     from asyncio import Semaphore
@@ -63,6 +64,13 @@ class ShellSpec(Struct, kw_only=True):
     output_mb: Annotated[
         int, Meta(ge=0, description="maximum size of standard output and of standard error, in MiB each")
     ] = 256
+    sandbox: Annotated[
+        Sandbox | None,
+        Meta(
+            description="restrict files and network of the program; the task fails if the worker cannot do it",
+            examples=["{network: false, writable: [out]}"],
+        ),
+    ] = None
 
 
 class ShellPart(Struct, kw_only=True):
@@ -94,10 +102,13 @@ class ShellTool(Tool):
     as a part of the script, write `{{ value | raw_shell }}`; then the shell runs any command in it. A script
     that another shell interprets, as in `ssh host "ls {{ dir }}"`, is not protected: pass the value in
     `stdin`. The values are in environment variables, `noetl_value_1` and so on.
+
+    With `spec.sandbox` the program can make no sockets, unless `network` is true, and can write only to the paths in
+    `writable` and to `TMPDIR`, a folder that is removed after the call. It can read all files that the worker can read.
     """
 
     kind = "shell"
-    failures = ("shell", "limit")
+    failures = ("shell", "limit", "sandbox")
     ignores = ("auth", "timeout.connect", "timeout.read")
     Input = ShellInput
     Spec = ShellSpec
@@ -123,10 +134,10 @@ stdin: "10\\n9\\n"
         try:
             spec = msgspec.convert(call.spec, ShellSpec)
             memory_mb = min(spec.memory_mb, MEMORY_MB_MAX) if spec.memory_mb else None
-            command = build_command(input, call.folder, memory_mb)
+            command = build_command(input, call.folder, memory_mb, restrictions(spec.sandbox, call.folder))
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
-        except InvalidInput as error:
+        except ToolError as error:
             return error.output()
         most = spec.output_mb * 1024 * 1024
         with (
@@ -138,7 +149,7 @@ stdin: "10\\n9\\n"
                 async with self._semaphore():
                     status = await run_command(command, stdout, stderr, self._guard_pool())
                 return await _output(status, stdout, stderr, input.parse, call)
-            except InvalidInput as error:
+            except ToolError as error:
                 return error.output()
             except OSError as error:
                 return failed("shell", f"cannot start a process: {error.strerror}", retryable=True)
