@@ -69,3 +69,20 @@ test("a signal that the execution waits for is named and sent with data", async 
   await vi.waitFor(() => expect(screen.queryByRole("button", { name: "Send" })).toBeNull(), { timeout: 30_000 });
   expect(sent).toEqual([["/executions/0199b3c2/signal", { name: "approval", data: { yes: 1 } }]]);
 });
+
+test("a cancellation can undo completed steps", async () => {
+  const sent: [string, unknown][] = [];
+  vi.stubGlobal("fetch", (url: string, init: RequestInit) => {
+    sent.push([url, JSON.parse(init.body as string)]);
+    return Promise.resolve(new Response("{}"));
+  });
+  renderActions("running");
+  fireEvent.click(screen.getByRole("button", { name: "Cancel" }));
+  expect(screen.getByText(/Completed steps are not undone/)).toBeTruthy();
+  fireEvent.click(screen.getByRole("checkbox", { name: /Undo completed steps/ }));
+  expect(screen.queryByText(/Completed steps are not undone/)).toBeNull();
+  fireEvent.change(screen.getByLabelText("Reason"), { target: { value: "wrong account" } });
+  fireEvent.click(screen.getByRole("button", { name: "Cancel the execution" }));
+  await vi.waitFor(() => expect(screen.queryByRole("button", { name: "Cancel the execution" })).toBeNull(), { timeout: 30_000 });
+  expect(sent).toEqual([["/executions/0199b3c2/cancel", { reason: "wrong account", compensate: true }]]);
+});

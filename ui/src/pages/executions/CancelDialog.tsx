@@ -13,8 +13,9 @@ interface CancelProps {
 /** Asks for confirmation, because a cancellation cannot be undone. */
 export function CancelDialog({ id, path, onClose }: CancelProps) {
   const [reason, setReason] = useState("");
+  const [compensate, setCompensate] = useState(false);
   const cancel = async () => {
-    if (await sendCommand(id, "cancel", { reason })) onClose();
+    if (await sendCommand(id, "cancel", { reason, compensate })) onClose();
   };
   return (
     <Dialog
@@ -29,8 +30,13 @@ export function CancelDialog({ id, path, onClose }: CancelProps) {
     >
       <div className="stack">
         <p>
-          <b>{path}</b> starts no new step and waits for running calls to finish. Completed steps are not undone.
+          <b>{path}</b> starts no new step and waits for running calls to finish.
+          {compensate ? " Then completed steps with compensate are undone, the last one first." : " Completed steps are not undone."}
         </p>
+        <label className="row">
+          <input type="checkbox" checked={compensate} onChange={(event) => setCompensate(event.target.checked)} />
+          Undo completed steps that have <code>compensate</code>
+        </label>
         <TextField label="Reason" hint="Written to the log." value={reason} onChange={(event) => setReason(event.target.value)} />
       </div>
     </Dialog>
