@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from noetl.checks.names import used_credentials
+from noetl.net.credentials import used_credentials
 from noetl.net.program import CompiledPipeline, CompiledStep, CompiledTask, Program
 from noetl.net.scopes import OLD_NAMES, task_writes
 from noetl.output import JSON

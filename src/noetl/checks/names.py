@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from noetl.checks.reads import ReadChecker, check_comparisons
 from noetl.checks.references import check_references
+from noetl.net.credentials import used_credentials
 from noetl.net.graph import cycles
 from noetl.net.program import CompiledTask, Program, TemplateUse
 from noetl.net.scopes import task_writes
@@ -126,18 +127,6 @@ def _credentials(playbook: Playbook, report: ProblemReport) -> None:
                     hint = f'; did you mean "{near}"?' if near else ""
                     fix = near or f"keychain: [{{name: {name}, kind: stored}}]"
                     report.add("unknown-credential", at, f'keychain has no entry "{name}"{hint}', fix=fix)
-
-
-def used_credentials(task: Task) -> Iterator[tuple[str, Path]]:
-    """The keychain entries that a task names, and where: below the task, or below its `input`."""
-    if task.auth is not None:
-        yield task.auth, ("auth",)
-    if task.kind == "secrets" and isinstance(name := task.input.get("name"), str):
-        yield name, ("input", "name")
-    for side in ("source", "target") if task.kind == "transfer" else ():
-        match task.input.get(side):
-            case {"auth": str(name)}:
-                yield name, (side, "auth")
 
 
 def _iter_writes(playbook: Playbook, report: ProblemReport) -> None:

@@ -31,6 +31,7 @@ from noetl.link.messages import (
     decode_command,
 )
 from noetl.link.secret_channel import OwnedExecution, Owner, load_held
+from noetl.net.credentials import entry_names
 from noetl.net.program import CompiledPipeline
 from noetl.output import JSON
 from noetl.template.compile import Template
@@ -94,9 +95,8 @@ def _check_entry(pool: str, execution: OwnedExecution, entry: str) -> None:
     program = execution.program
     pipelines = (*(step.pipeline for step in program.steps.values()), *program.blocks.values())
     for task in [task for each in pipelines if each.pool == pool for task in each.tasks]:
-        reads = [read.path for read in (*task.input.reads, *task.fields.reads) if read.path[0] == "keychain"]
-        names = {path[1] if len(path) > 1 else None for path in reads} | {task.auth}
-        if entry in names or any(len(path) == 1 for path in reads) or task.kind == "secrets":
+        names = entry_names(task)
+        if names is None or entry in names:
             return
     raise _refused(pool, f'fetch the keychain entry "{entry[:80]}", which no step of this pool uses')
 

@@ -21,6 +21,7 @@ from noetl.engine.moves import RunTask, Work
 from noetl.engine.scopes import is_foreign
 from noetl.errors import NoetlError, NotFound, Unavailable
 from noetl.masking import Mask
+from noetl.net.credentials import entry_names, read_names
 from noetl.net.program import CompiledTask, Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.model import Credential
@@ -183,9 +184,12 @@ def call_credential(called: RunTask) -> Credential | None:
 
 def read_by(task: CompiledTask, keychain: Iterable[Credential]) -> list[Credential]:
     """The entries that the templates of a task read."""
-    paths = [read.path for read in (*task.input.reads, *task.fields.reads) if read.path[0] == "keychain"]
-    names = {path[1] if len(path) > 1 else None for path in paths}
-    return [each for each in keychain if each.name in names or None in names]
+    return _named(read_names(task), keychain)
+
+
+def _named(names: frozenset[str] | None, keychain: Iterable[Credential]) -> list[Credential]:
+    """The entries with these names; None: all of them."""
+    return [each for each in keychain if names is None or each.name in names]
 
 
 class ResolvedCredentials(NamedTuple):
@@ -236,11 +240,10 @@ class FrameCredentials:
         if not work.frame.calls:
             return
         for task in work.pipeline.tasks:
-            for entry in (*read_by(task, work.place.keychain), entry_named(task.auth, work.place.keychain)):
-                if entry is not None:
-                    with suppress(NoetlError):  # a removed entry cannot be masked, and is not needed
-                        await keychain.get(entry)
-                        self._used[entry.name] = entry
+            for entry in _named(entry_names(task), work.place.keychain):
+                with suppress(NoetlError):  # a removed entry cannot be masked, and is not needed
+                    await keychain.get(entry)
+                    self._used[entry.name] = entry
 
     def use(self, entry: Credential) -> None:
         """A call has read this entry, which its task does not name."""

@@ -71,7 +71,23 @@ workflow:
   next: {arcs: [{step: far}]}
 - {step: far, spec: {pool: b}, tool: {kind: http, url: "http://x", auth: api}}
 """
+TRANSFER = """\
+keychain:
+- {name: api, kind: bearer, token: {env: X}}
+- {name: other, kind: bearer, token: {env: Y}}
+workflow:
+- step: start
+  spec: {pool: a}
+  tool: {kind: transfer, source: {kind: object, url: a.csv}, target: {kind: postgres, auth: other, table: t}}
+  next: {arcs: [{step: far}]}
+- {step: far, spec: {pool: b}, tool: {kind: http, url: "http://x", auth: api}}
+"""
 BODIES = {
+    "transfer": TRANSFER,
+    "resolve": TRANSFER.replace(
+        "{kind: transfer, source: {kind: object, url: a.csv}, target: {kind: postgres, auth: other, table: t}}",
+        "{kind: resolve, ref: {type: blob, locator: {key: x}}}",
+    ),
     "mixed": MIXED,
     "two": TWO,
     "of_a": TASK.replace("POOL", "a"),
@@ -202,6 +218,18 @@ async def test_a_worker_gets_only_the_secrets_that_steps_of_its_pool_use() -> No
         assert 'may not fetch the keychain entry "api"' in await refusal(at.a.secrets.fetch(API))
         other = Credential(name="other", kind="bearer", fields={"token": {"env": "Y"}}, at=())
         assert (await at.a.secrets.fetch(other)).values[""].reveal() == "a-secret-value"
+
+
+@in_loop
+async def test_a_worker_gets_the_secrets_that_a_transfer_or_a_ref_may_name() -> None:
+    other = Credential(name="other", kind="bearer", fields={"token": {"env": "Y"}}, at=())
+    async with pools() as at:
+        for path in ("transfer", "resolve"):
+            await at.server.link.start(path, at.playbooks.digests[path], Start())
+            await at.a.begin(path)
+            assert (await at.a.secrets.fetch(other)).values[""].reveal() == "a-secret-value"
+            if path == "transfer":
+                assert 'may not fetch the keychain entry "api"' in await refusal(at.a.secrets.fetch(API))
 
 
 @in_loop

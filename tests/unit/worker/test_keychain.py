@@ -364,6 +364,26 @@ def test_a_frame_that_someone_else_began_masks_what_its_tasks_may_have_used_d20(
     run(work())
 
 
+@pytest.mark.parametrize(
+    "first",
+    [
+        "{kind: transfer, source: {kind: postgres, auth: token, query: SELECT 1}, target: {kind: object, url: a.csv}}",
+        "{kind: transfer, source: {kind: object, url: a.csv}, target: {kind: postgres, auth: token, table: t}}",
+        "{kind: secrets, input: {name: token}}",
+        '{kind: resolve, ref: "{{ ctx.rows_ref }}"}',  # the Ref may name any entry
+    ],
+)
+def test_so_does_one_whose_tasks_name_their_entries_in_other_ways_d20(first: str) -> None:
+    async def work() -> None:
+        desk = Desk()
+        asking = frame(f"[{first}, {{kind: noop}}]", pc=1, calls=1)
+        keys = FrameCredentials(desk.keychain)
+        ready = await keys.resolve(asking, waits=False)
+        assert keys.mask_output(called(asking, ready.values), Output(data="token-value-1")).data == "***"
+
+    run(work())
+
+
 def test_after_a_401_the_next_attempt_reads_a_fresh_value() -> None:
     async def work() -> None:
         desk = Desk()
