@@ -17,13 +17,13 @@ class Start(Struct, frozen=True, kw_only=True):
     """Run the playbook. `error`: why it cannot run, which is recorded (D65)."""
 
     workload: dict[str, JSON] = {}
-    ctx: dict[str, JSON] = {}  # its first values (000 §4.1)
     parent: str | None = None
     depth: int = 0
     by: str | None = None
     error: Failure | None = None
     keychain: dict[str, str] = {}  # the versions of its credentials at the time of the request (D57)
     level: int = 1  # version of the language; control sets the current one (D71)
+    ctx: dict[str, JSON] = {}  # its first values (000 §4.1)
 
 
 class Report(Struct, frozen=True, kw_only=True):
