@@ -94,7 +94,7 @@ SQL = {
                   INSERT INTO t VALUES ($${{ {"a": {"b": job.uuid}} | tojson }}$$::jsonb)
             """
         ),
-        ["execution_id}} }}::jsonb)"],
+        ["execution_id}} | tojson }}::jsonb)"],
         set(),
     ),
     "values in the body of DO": (
@@ -116,6 +116,23 @@ SQL = {
             "IF current_setting('noetl.value_1') = '' OR current_setting('noetl.value_2')::bigint > 1",
         ],
         {"one-transaction"},
+    ),
+    "a column for the number of an execution": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool:
+                kind: postgres
+                auth: pg
+                command: |
+                  CREATE TABLE t (execution_id BIGINT NOT NULL);
+                  INSERT INTO t VALUES ('{{ job.uuid }}'::bigint);
+            """
+        ),
+        ["execution_id TEXT NOT NULL", "VALUES ('{{ execution_id }}'::text)"],
+        {"execution-id", "one-transaction"},
     ),
     "a template in a comment of SQL": (
         book(
@@ -147,6 +164,21 @@ OUTCOMES = {
         book("workload: {n: [1]}\nworkflow:\n- step: start\n  result: '{{ n }}'\n"),
         ["kind: python", "value: '{{ workload.n }}'", 'code: "result = value"'],
         {"step-made"},
+    ),
+    "a result beside a tool": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"n": 1}'}
+              result: {total: "{{ result.n }}"}
+              next: [{step: end}]
+            - step: end
+              tool: {kind: noop, args: {t: "{{ start.total }}"}}
+            """
+        ),
+        ["name: result\n", "total: \"{{ main.data.n }}\"", "{{ ctx.start.total }}"],
+        {"step-made", "step-result", "arc-on-failure"},
     ),
     "data of a last step": (
         book("workflow:\n- step: start\n  type: noop\n  next: [{step: end}]\n- step: end\n  data: {result: done}\n"),
@@ -217,6 +249,38 @@ OUTCOMES = {
             """
         ),
         ["output.data.a"],
+        set(),
+    ),
+    "the whole result before a task": (
+        book(
+            """\
+            workload: {u: http://x}
+            workflow:
+            - step: start
+              tool:
+              - name: fetch
+                kind: http
+                url: "{{ u }}"
+              - name: use
+                kind: noop
+                args: {r: "{{ _prev }}"}
+            """
+        ),
+        ["{'status_code': fetch.http.status, 'headers': fetch.http.headers, "],
+        set(),
+    ),
+    "a key of the author named ok": (
+        book(
+            """\
+            workflow:
+            - step: start
+              type: python
+              code: 'result = {"ok": False}'
+              case: [{when: "{{ event.name == 'call.done' and response.ok }}", then: {next: [{step: end}]}}]
+            - step: end
+            """
+        ),
+        ["event.name == 'step.done' and output.data.ok"],
         set(),
     ),
     "an error that no call of this step has": (
@@ -323,6 +387,11 @@ SERVICES = {
         ),
         ["kind: shell", "-f {{ './a b.sql' }}", 'DATABASE_URL: "{{ keychain.pg_local }}"'],
         {"sql-file", "keychain-stored"},
+    ),
+    "code in a file that the workload names": (
+        book("workload: {f: lib/a.py}\nworkflow:\n- step: start\n  tool: {kind: python, script: {uri: '{{ f }}', source: {type: file}}}\n"),
+        ['script: "lib/a.py"'],
+        set(),
     ),
     "code of a server": (
         book("workflow:\n- step: start\n  tool: {kind: python, script: {uri: https://x/y/z.py, source: {type: http}}}\n"),

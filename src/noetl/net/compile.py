@@ -448,7 +448,7 @@ class _Compiler:
             self.templates.append(TemplateUse(place, path, compiled, owner, task, loop))
             return compiled
         for fault in compiled.faults:
-            self.report.add(fault.code, path, fault.message, word=fault.needle, fix=fault.fix)
+            self.report.add(fault.code, path, fault.message, word=fault.needle, line=fault.line, fix=fault.fix)
         return None
 
 

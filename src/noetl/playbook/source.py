@@ -139,12 +139,21 @@ class Document(NamedTuple):
             return self.mark(around.keys[key])
         return self.at(path)
 
-    def locate(self, path: Path, word: str | None) -> Mark:
-        """The position of `word` inside the text at `path`; the start of the text if it is not found."""
+    def locate(self, path: Path, word: str | None, line: int = 1) -> Mark:
+        """The position of `word` inside the text at `path`; the start of the text if it is not found.
+
+        Of several occurrences it is the first one on `line` of the text, otherwise the first one.
+        """
         tree = self.find(path)
         if not word or not isinstance(tree, Scalar):
             return self.at(path)
-        match = re.search(rf"(?<![\w.]){re.escape(word)}(?!\w)", self.text[tree.start : tree.end])
+        raw = self.text[tree.start : tree.end]
+        pattern = re.compile(rf"(?<![\w.]){re.escape(word)}(?!\w)")
+        begin = 0
+        for _ in range(line if raw.startswith(("|", ">")) else line - 1):  # a block begins on the line after its mark
+            begin = raw.find("\n", begin) + 1
+        end = raw.find("\n", begin)
+        match = pattern.search(raw, begin, len(raw) if end < 0 else end) or pattern.search(raw)
         return self.at(path) if match is None else self.mark(tree.start + match.start())
 
 

@@ -53,11 +53,12 @@ class ProblemReport:
         *,
         key: bool = False,  # point at the key, not at its value
         word: str | None = None,  # point at this word inside the value
+        line: int = 1,  # of the value, on which the word is
         fix: str | None = None,
         related: tuple[Related, ...] = (),
         severity: Severity | None = None,
     ) -> None:
-        at = self.document.key_at(path) if key else self.document.locate(path, word)
+        at = self.document.key_at(path) if key else self.document.locate(path, word, line)
         self.problems.append(problem(code, at, message, fix=fix, related=related, severity=severity))
 
     def at(self, path: Path) -> Mark:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from textwrap import dedent
 from typing import NamedTuple
 
 import pytest
@@ -81,3 +82,23 @@ def test_a_message_says_what_and_has_no_full_stop(name: str) -> None:
     messages = [each.message for each in problems_of(name)]
     assert messages
     assert [each for each in messages if each.endswith(".") or len(each) < 15 or len(each) > 200] == []
+
+
+def test_every_mistake_in_sql_is_reported_on_its_own_line() -> None:
+    text = HEAD + dedent(
+        """\
+        keychain: [{name: pg, kind: stored}]
+        workload: {t: a}
+        workflow:
+        - step: start
+          tool:
+            kind: postgres
+            auth: pg
+            command: |
+              SELECT * FROM {{ workload.t }};
+              SELECT * FROM {{ workload.t }};
+        """
+    )
+    found = [problem for problem in check(text, kinds()).errors if problem.code == "sql-not-a-value"]
+    first = text.splitlines().index("      SELECT * FROM {{ workload.t }};") + 1
+    assert [problem.at.line for problem in found] == [first, first + 1]

@@ -61,6 +61,7 @@ NOTES: dict[str, str] = {
     "default-changed": "A default of the public engine is different.",
     "duckdb-credential": "The SQL of a duckdb task reads the credentials that the public engine gave to DuckDB.",
     "entry-made": "There is no step `start`, so the first step is the entry step.",
+    "execution-id": "An execution id is text; in the public engine it was a number.",
     "guard-text": "A guard that was text around a template is now one expression.",
     "labels": "A key of `metadata` has become a label.",
     "lenient": "A value that cannot be computed is null; the public engine skipped it.",

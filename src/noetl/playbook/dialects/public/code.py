@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
+from typing import TypeAlias
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, quoted, rename
@@ -58,7 +59,10 @@ def prepended(text: str, lines: list[str]) -> str:
     return "\n".join([*marked, text.lstrip("\n")])
 
 
-def scripts(book: Book, sql_file: Callable[[Book, StepPart, Map, LayoutEntry, str], bool]) -> None:
+SqlFile: TypeAlias = Callable[[Book, StepPart, Map, LayoutEntry, str], bool]
+
+
+def scripts(book: Book, sql_file: SqlFile, constant: Callable[[Book, str], str | None]) -> None:
     """`script: {uri, source: {type: file}}` names a file beside the playbook."""
     for step, task in book.tasks():
         entry = task.body.entry("script")
@@ -72,15 +76,16 @@ def scripts(book: Book, sql_file: Callable[[Book, StepPart, Map, LayoutEntry, st
             or (source.get("content") or source.get("code") if isinstance(source, Map) else None)
         )
         target = "code" if task.kind == "python" else "command"
+        uri = entry.value.text("uri") or entry.value.text("path") or ""
+        uri = (constant(book, uri) or "") if is_template(uri) else uri
         if kind == "inline" and isinstance(inline, Leaf):
             rename(entry, target)
             change_text(entry, inline.text)
             book.changed()
-        elif kind == "file" and task.kind == "python" and entry.value.text("uri"):
-            put(entry, quoted(entry.value.text("uri") or ""))
+        elif kind == "file" and task.kind == "python" and uri:
+            put(entry, quoted(uri))
             book.changed()
-        elif task.kind == "python" and entry.value.text("uri") and not is_template(entry.value.text("uri") or ""):
-            uri = entry.value.text("uri") or ""
+        elif task.kind == "python" and uri:
             name = uri.rstrip("/").rsplit("/", 1)[-1]
             put(entry, quoted(name))
             message = f"the public engine loads the code from {kind or 'elsewhere'} ({uri}); copy it to `{name}`"

@@ -19,6 +19,7 @@ from noetl.playbook.dialects.public.book import Book, is_template
 from noetl.playbook.dialects.public.results import Source, assume, keys_of, result_kind, store
 from noetl.playbook.dialects.public.shapes import SQL
 from noetl.playbook.dialects.public.writes import written_names
+from noetl.playbook.dialects.rules import names_of
 from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathRead, attribute, parse
 from noetl.playbook.dialects.templates import compared_strings
 
@@ -39,6 +40,7 @@ class Place(NamedTuple):
     kind: str = ""  # of the result that `output` is; "": there is none here
     keys: set[str] | None = None  # that the code of that result returns
     before: str = ""  # the kind of the result that `_prev` is
+    previous: str = ""  # the name of the task before, in a list
     labels: tuple[TaskPart, ...] = ()
     loop: bool = True  # the iterator is in scope
     bound: bool = True  # the arguments of the step are in scope
@@ -83,7 +85,7 @@ class Resolver:
         if root in ("output", "outcome") and place.kind and self.book.public:
             return self.output(place, path) if root == "output" else self.outcome(place, path)
         if root == "_prev" and place.before and self.book.public:
-            return self.previous(place.before, path)
+            return self.previous(place, path)
         if root == "keychain" and len(path) > 1:
             return self.secret(path[0], path[1])
         if root in _RESERVED:
@@ -184,7 +186,10 @@ class Resolver:
             return "output.http.status", 2
         return None
 
-    def previous(self, kind: str, path: tuple[str, ...]) -> tuple[str, int] | None:
+    def previous(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
+        kind = place.before
+        if not path and place.previous and shapes.fields(kind, ""):
+            return shapes.whole(kind, place.previous), 0
         if kind == "http" and path[:1] in (("data",), ("body",)):
             return "_prev", 1
         if kind in SQL and path[:1] == ("rows",):
@@ -194,9 +199,8 @@ class Resolver:
         return None
 
     def own(self, place: Place, path: tuple[str, ...]) -> tuple[str, int]:
-        if place.kind not in ("http", *SQL) and path[:1] in (("ok",), ("success",)):
-            return "(output.status == 'ok')", 1
-        if path[:1] == ("ok",):
+        own = place.keys is not None and path[:1] and path[0] in place.keys  # the author's own key
+        if not own and (path[:1] == ("ok",) or (place.kind not in ("http", *SQL) and path[:1] == ("success",))):
             return "(output.status == 'ok')", 1
         text, count, _ = shapes.read(place.kind, "output", path, place.keys)
         return text, count
@@ -340,17 +344,18 @@ def places(book: Book) -> Iterator[tuple[Place, Node]]:
                 yield Place(step, loop=False, bound=entry.name not in ("args", "input")), entry.value
             else:
                 yield after, entry.value
-        before = ""
+        before = name = ""
+        names = names_of(step.body) if isinstance(step.body.get("tool"), List) else [""] * len(tasks)
         for index, task in enumerate(tasks):
             earlier = labels[:index] if labels else ()
-            ahead = Place(step, before=before, labels=earlier)
-            behind = Place(step, task.kind or "python", keys_of(task.body), before, labels)
+            ahead = Place(step, before=before, previous=name, labels=earlier)
+            behind = Place(step, task.kind or "python", keys_of(task.body), before, name, labels)
             for entry in task.body.entries:
                 if entry.name in ("spec", "set", "eval", *parts.SETS):
                     yield behind, entry.value
                 elif not (entry.name == "code" and task.kind == "python") and entry.name != "kind":
                     yield ahead, entry.value
-            before = task.kind or "python"
+            before, name = task.kind or "python", names[index]
 
 
 def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:

@@ -12,6 +12,7 @@ from noetl.playbook.dialects.layout.tree import (
     List,
     Map,
     item,
+    leaves,
     name_leaf,
     plain,
     quoted,
@@ -35,8 +36,9 @@ _NEEDED = {
 
 
 def step_results(book: Book) -> None:
-    """`result: {…}` of a step without a tool is what the step returns; so are `data` and `with`."""
+    """`result: {…}` of a step is what it returns; so are `data` and `with` of a step without a tool."""
     for step in book.steps:
+        _last_result(book, step)
         if step.body.get("tool") is not None or step.body.get("type") is not None:
             continue
         for key in ("result", "data", "with"):
@@ -51,6 +53,29 @@ def step_results(book: Book) -> None:
             else:
                 continue
             book.note(entry.start, "step-made", f"`{key}` is what the step returns, so it is now the input of a tool")
+
+
+def _last_result(book: Book, step: StepPart) -> None:
+    """`result: {…}` beside a tool: a last task returns it."""
+    entry = step.body.entry("result")
+    tasks = parts.tasks(step.body)
+    if entry is None or not tasks or not isinstance(entry.value, Map) or step.body.get("loop") is not None:
+        return
+    if entry.value.get("output_select") is not None:
+        discard(step.body, entry)
+        book.note(entry.start, "dropped", "`output_select` chooses a public storage; it was removed")
+        return
+    name = tasks[-1].name or "main"
+    pipeline = as_pipeline(step, tasks[-1], name)
+    for leaf in leaves(entry.value):
+        point(leaf, ("result", "response", "this", step.name), name)
+    made = table(name=plain("result"), kind=plain("noop"))
+    made.entries.append(new("input", entry.value, entry.start))
+    holder = item(made)
+    holder.start = entry.start
+    pipeline.entries.append(holder)
+    step.body.entries.remove(entry)
+    book.note(entry.start, "step-made", "`result` is what the step returns, so it is now the input of a last task")
 
 
 def put_tool(entry: LayoutEntry, tool: Map) -> None:

@@ -58,7 +58,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     fields.http_fields,
     fields.child_playbooks,
     fields.workbook_calls,
-    lambda book: code.scripts(book, services.sql_file),
+    lambda book: code.scripts(book, services.sql_file, credentials.default_of),
     services.nats_tasks,
     services.artifacts,
     code.libs,

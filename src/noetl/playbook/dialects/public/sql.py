@@ -19,12 +19,13 @@ _INPUTS = {  # the fields that may be in `input`
     "shell": frozenset({"argv", "sh", "env", "cwd", "stdin", "parse", "auth"}),
 }
 _FIELDS = ("query", "command", "commands", "cmds", "sql", "statement")
-_CAST = re.compile(r"(\{\{.*?)\|\s*(?:tojson|to_json)\s*(\}\})", re.DOTALL)
 _ESCAPED = re.compile(r"\|\s*replace\(\s*(?:\"'\"\s*,\s*\"''\"|'\\''\s*,\s*'\\'\\'')\s*\)")
 _JOINED = re.compile(r"(?i)(\bIN\s*\(\s*)\{\{(.*?)\|\s*join\(\s*['\"],\s*['\"]\s*\)\s*\}\}", re.DOTALL)
 _NAMED = re.compile(
     r"(?i)\b(?:FROM|JOIN|INTO|UPDATE|TABLE|EXISTS|DELETE\s+FROM|TRUNCATE|ON|SCHEMA|VIEW|INDEX|DATABASE|USE|COPY)\s+(?:ONLY\s+|TABLE\s+|IF\s+(?:NOT\s+)?EXISTS\s+)*$"
 )
+_ID_COLUMN = re.compile(r"(?i)(\b\w*execution_id\"?)\s+(?:BIGINT|INT8|INTEGER|INT)\b")
+_ID_CAST = re.compile(r"(?i)(\{\{\s*execution_id\s*\}\}'?)::(?:bigint|int8|integer|int)\b")
 _DOLLARS = re.compile(r"\$(\w*)\$\s*(?P<value>" + TEMPLATE.pattern + r")\s*\$\1\$", re.DOTALL)
 _IDENTIFIER = re.compile(r"[\w.]*\{\{[^{}]*\}\}(?:[\w.]|\{\{[^{}]*\}\})*")
 
@@ -161,16 +162,25 @@ def sql_templates(book: Book) -> None:
         for key in ("query", "command"):
             entry = task.body.entry(key)
             text = text_of(entry.value) if entry is not None else None
-            if entry is None or text is None or "{{" not in text:
+            if entry is None or text is None or ("{{" not in text and not _ID_COLUMN.search(text)):
                 continue
             text = _whole(book, entry, text)
-            text = without_comments(text)
+            text = _text_ids(book, entry, without_comments(text))
             made = _rewritten(body_values(text) if task.kind == "postgres" else text)
             if made != text_of(entry.value):
                 change_text(entry, made)
                 book.changed()
                 if "sql_ident" in made and "sql_ident" not in text:
                     book.note(entry.start, "sql-name", "a name in the SQL is quoted, so its letters keep their case")
+
+
+def _text_ids(book: Book, entry: LayoutEntry, text: str) -> str:
+    """Execution ids of the public engine are numbers, ours are text."""
+    made = _ID_CAST.sub(r"\1::text", _ID_COLUMN.sub(r"\1 TEXT", text))
+    if made != text:
+        message = "an execution id is text, so a column or a cast for it is TEXT; alter a table that exists already"
+        book.note(entry.start, "execution-id", message)
+    return made
 
 
 def _whole(book: Book, entry: LayoutEntry, text: str) -> str:
@@ -204,7 +214,7 @@ def _whole(book: Book, entry: LayoutEntry, text: str) -> str:
 
 def _rewritten(text: str) -> str:
     text = _ESCAPED.sub("", text)
-    text = _DOLLARS.sub(lambda found: _literal(f"'{found['value']}'")[1:-1], text)
+    text = _DOLLARS.sub(lambda found: found["value"], text)
     text = _JOINED.sub(lambda found: f"{found[1]}{{{{{found[2].rstrip()} | sql_list }}}}", text)
     pieces: list[str] = []
     position = 0
@@ -254,7 +264,7 @@ def _literal(text: str) -> str:
     inner = text[1:-1]
     only = TEMPLATE.fullmatch(inner.strip())
     if only is not None and inner.strip() == inner and inner.count("{{") == 1:
-        return _CAST.sub(r"\1\2", text) if "tojson" in text or "to_json" in text else text
+        return text
     if "{%" in inner:
         return text
     parts: list[str] = []

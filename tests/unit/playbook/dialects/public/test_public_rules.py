@@ -282,7 +282,7 @@ CASES = IDIOMS | {
     ),
     "SQL with text around a template": (
         book("workload: {n: 1, t: x}\nworkflow:\n- step: start\n  tool:\n    kind: postgres\n    auth: {type: postgres, credential: pg}\n    command: SELECT 'a {{ n }} b' FROM {{ t }} WHERE j = '{{ n | tojson }}'::jsonb\n"),
-        ["{{ 'a ' ~ (workload.n) ~ ' b' }}", "FROM {{ workload.t | sql_ident }}", "'{{ workload.n }}'::jsonb"],
+        ["{{ 'a ' ~ (workload.n) ~ ' b' }}", "FROM {{ workload.t | sql_ident }}", "'{{ workload.n | tojson }}'::jsonb"],
         {"sql-name", "keychain-stored"},
     ),
     "duckdb commands": (
