@@ -137,6 +137,7 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "POST /tokens": _token,
     "DELETE /tokens/{id:str}": lambda scene, side: Sent("DELETE", f"/tokens/{scene.token_ids[side]}"),
     "POST /playbooks": _register,
+    "POST /run/{path:path}": _named("POST", "/run/{side}/noop"),
     "GET /playbooks": _always("GET", "/playbooks"),
     "GET /playbooks/one": _named("GET", "/playbooks/one?path={side}/noop"),
     "GET /playbooks/versions": _named("GET", "/playbooks/versions?path={side}/noop"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import statistics
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "noetl"
@@ -26,11 +26,14 @@ def name(path: Path) -> str:
     return str(path.relative_to(SOURCE))
 
 
-def functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    for path in modules():
-        for found in ast.walk(ast.parse(path.read_text())):
-            if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef):
-                yield f"{name(path)}:{found.name}", found
+@cache
+def functions() -> list[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    return [
+        (f"{name(path)}:{found.name}", found)
+        for path in modules()
+        for found in ast.walk(ast.parse(path.read_text()))
+        if isinstance(found, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
 
 
 def test_modules_have_at_most_600_lines() -> None:

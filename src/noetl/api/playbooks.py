@@ -28,7 +28,8 @@ class ProblemDetails(Struct, frozen=True, kw_only=True):
     detail: str
     code: str  # stable
     problems: tuple[ProblemDocument, ...] | UnsetType = UNSET  # of a playbook
-    execution_id: str | UnsetType = UNSET  # the execution that records a start request that cannot run
+    execution_id: str | UnsetType = UNSET  # that failed, or that records a start request that cannot run
+    kind: str | UnsetType = UNSET  # of the error of an execution that failed
     fields: tuple[FieldError, ...] | UnsetType = UNSET  # of the request
 
 

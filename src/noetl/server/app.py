@@ -18,8 +18,8 @@ from noetl.server.access import LIMIT, SERVICES, UNLIMITED, guard
 from noetl.server.auth import SCOPE
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
-from noetl.server.params import AppContext, dependencies
-from noetl.server.routes import admin, check, executions, logs, playbooks, results
+from noetl.server.params import AppContext, dependencies, provide_caller
+from noetl.server.routes import admin, check, executions, logs, playbooks, results, run
 from noetl.server.services import ServerSettings, Services
 
 # Request bodies reject unknown fields, which the framework does not put into the document by itself.
@@ -41,16 +41,17 @@ _TAGS: Final = {
 
 
 class _JsonDocument(JsonRenderPlugin):
-    """The document, encoded once."""
-
-    _body = b""
+    """The document of all routes, with the registered playbooks that have typed inputs."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        if not self._body:
-            for body in _BODIES:
-                openapi_schema["components"]["schemas"][body.__name__]["additionalProperties"] = False
-            self._body = super().render(request, openapi_schema)
-        return self._body
+        for body in _BODIES:
+            openapi_schema["components"]["schemas"][body.__name__]["additionalProperties"] = False
+        paths = {**openapi_schema["paths"], **request.state[_PLAYBOOKS]}
+        return super().render(request, {**openapi_schema, "paths": paths})
+
+
+async def _load_playbooks(request: Request[Any, Any, Any]) -> None:
+    request.state[_PLAYBOOKS] = await context_of(request.app).run_schemas.paths(await provide_caller(request))
 
 
 async def _replace_not_found_page(response: Response[Any]) -> Response[Any]:
@@ -75,6 +76,7 @@ def openapi_config() -> OpenAPIConfig:
             route_handlers=[],
             include_in_schema=False,
             opt={SCOPE: "read", LIMIT: UNLIMITED},
+            before_request=_load_playbooks,
             after_request=_replace_not_found_page,
         ),
         render_plugins=[_JsonDocument(path="/openapi.json")],
@@ -88,8 +90,9 @@ def openapi_config() -> OpenAPIConfig:
 
 BODY_MAX: Final = 2 << 20
 _CONTEXT: Final = "context"  # the key of the AppContext in the state of the application
+_PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a request
 
-_ROUTES: Final = (admin, playbooks, check, executions, logs, results, static)
+_ROUTES: Final = (admin, playbooks, check, executions, run, logs, results, static)
 
 
 class _Request(Request[Any, Any, Any]):

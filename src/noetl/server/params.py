@@ -17,6 +17,7 @@ from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIM
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
+from noetl.server.run_schemas import RunSchemas
 from noetl.server.services import CpuPool, ServerSettings, Services
 from noetl.server.streams import StreamHub
 from noetl.server.subscriptions import CompletionWaiters
@@ -53,6 +54,7 @@ class AppContext:
         self.timelines = TimelineCache(services.store)
         self.result_index = ResultIndex(services.store)
         self.cpu_pool = CpuPool()
+        self.run_schemas = RunSchemas(services, self.cpu_pool)
         self.streams = StreamHub(services, settings.subscribers_max)
         self.waiters = CompletionWaiters(services)
 

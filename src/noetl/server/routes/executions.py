@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from litestar import Response, get, post
@@ -30,7 +32,7 @@ from noetl.api.executions import (
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
 from noetl.engine.facts import Requested
 from noetl.engine.state import Status
-from noetl.errors import NotFound, PlaybookError, Rejected
+from noetl.errors import NotFound, PlaybookError, Problem, Rejected
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.auth import Caller
 from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
@@ -56,6 +58,7 @@ from noetl.server.params import (
 )
 from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
 from noetl.server.services import Services
+from noetl.server.subscriptions import CompletionWaiter
 from noetl.views.documents import ShowDocument, problem_document
 from noetl.views.log import STARTUP_FACTS, events_of, require_started
 
@@ -63,6 +66,14 @@ WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
 TREE_DEPTH_MAX: Final = 16
 TREE_EXECUTIONS_MAX: Final = 1_000
+IdempotencyKey: TypeAlias = Annotated[
+    str | None,
+    HeaderParameter(
+        name="Idempotency-Key",
+        description="a repeated key returns the execution of the first request",
+        max_length=KEY_CHARS_MAX,
+    ),
+]
 _STARTED: Final = {
     200: response(ShowDocument, "It has ended within `wait`"),
     201: response(StartResponse, "It has started"),
@@ -76,14 +87,7 @@ async def start(
     context: ContextParam,
     caller: CallerParam,
     wait: Annotated[float, QueryParameter(description="seconds to wait for its end", ge=0, le=WAIT_MAX_S)] = 0.0,
-    key: Annotated[
-        str | None,
-        HeaderParameter(
-            name="Idempotency-Key",
-            description="a repeated key returns the execution of the first request",
-            max_length=KEY_CHARS_MAX,
-        ),
-    ] = None,
+    key: IdempotencyKey = None,
 ) -> Response[Any]:
     """When the response arrives, the log contains the start request.
 
@@ -91,11 +95,40 @@ async def start(
     which needs the scope `write` as well. The log also records a request that cannot run: the response then
     contains the problems and the id of its execution, and the key remains free.
     """
+    async with started(context, data, caller, wait, key) as execution:
+        headers = {"Location": f"/executions/{execution.id}"}
+        if await execution.has_ended():
+            document = await load_show_document(context.runs, context.services, execution.id)
+            return Response(document, status_code=200, headers=headers)
+        return Response(await execution.response(), status_code=202 if wait else 201, headers=headers)
+
+
+class StartedExecution(NamedTuple):
+    """An execution that has just started, or that an earlier request with the same key has started."""
+
+    id: str
+    is_new: bool
+    waiter: CompletionWaiter
+    problems: tuple[Problem, ...]  # of a text: warnings and advice
+
+    async def has_ended(self) -> bool:
+        """Wait, as long as the caller does. True: it has ended in time."""
+        return await self.waiter.has_ended(is_new=self.is_new)
+
+    async def response(self) -> StartResponse:
+        problems = tuple(map(problem_document, self.problems)) or UNSET
+        return StartResponse(execution_id=self.id, status=await self.waiter.status(), problems=problems)
+
+
+@asynccontextmanager
+async def started(
+    context: AppContext, data: StartRequest, caller: Caller, wait: float, key: str | None
+) -> AsyncIterator[StartedExecution]:
+    """Start the playbook, unless a request with this key has started it. `wait`: seconds that the caller waits."""
     services = context.services
     data = await authorize(context, data, caller)
     workload, ctx = _checked(data.workload, "workload"), _checked(data.ctx, "ctx")
     execution_id = services.clock.new_id() if key is None else _derived_id(caller, key)
-    headers = {"Location": f"/executions/{execution_id}"}
     is_new = key is None or await services.store.status(execution_id) is None
     resolved: ResolvedStart | None = None
     async with context.waiters.waiter(execution_id, wait) as waiter:
@@ -106,15 +139,7 @@ async def start(
                 await services.link.start(execution_id, resolved.digest, command)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
-        if await waiter.has_ended(is_new=is_new):
-            document = await load_show_document(context.runs, services, execution_id)
-            return Response(document, status_code=200, headers=headers)
-        response = StartResponse(
-            execution_id=execution_id,
-            status=await waiter.status(),
-            problems=tuple(map(problem_document, resolved.problems if resolved else ())) or UNSET,
-        )
-    return Response(response, status_code=202 if wait else 201, headers=headers)
+        yield StartedExecution(execution_id, is_new, waiter, resolved.problems if resolved else ())
 
 
 def _checked(values: dict[str, JSON], label: str) -> dict[str, JSON]:

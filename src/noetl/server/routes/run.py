@@ -1,0 +1,84 @@
+"""A playbook as an API: a request runs it, and the response is its output."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any, Final
+
+from litestar import Response, post
+from litestar.params import HeaderParameter, JSONBody, PathParameter
+from msgspec.structs import replace
+
+from noetl.api.executions import StartRequest, StartResponse
+from noetl.output import Failure
+from noetl.server.errors import MEDIA_TYPE, problem_details
+from noetl.server.log_readers import OutputLoader, locate_output
+from noetl.server.params import OF_NAME, RUN, CallerParam, ContextParam, clean_text, response, route
+from noetl.server.routes.executions import WAIT_MAX_S, IdempotencyKey, OptionalBody, StartedExecution, started
+
+_WAIT: Final = re.compile(r"wait=(\d{1,9})")
+_RESPONSES: Final = {
+    200: response(Any, "The output data of the playbook"),
+    202: response(StartResponse, "It has started, and has not ended within the time of `Prefer`"),
+}
+
+
+@route(
+    post,
+    RUN | OF_NAME,
+    "executions",
+    "/run/{path:path}",
+    "Run a playbook, and return its output",
+    404,
+    409,
+    422,
+    success=_RESPONSES,
+    operation_class=OptionalBody,
+)
+async def run(
+    context: ContextParam,
+    caller: CallerParam,
+    path: Annotated[str, PathParameter(description="metadata.path of a registered playbook")],
+    data: JSONBody[dict[str, Any] | None] = None,
+    *,
+    prefer: Annotated[
+        str | None,
+        HeaderParameter(name="Prefer", description="`respond-async`: do not wait; `wait=N`: wait at most N seconds"),
+    ] = None,
+    key: IdempotencyKey = None,
+) -> Response[Any]:
+    """The body is the workload; the response is the output data of the playbook.
+
+    The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
+    message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
+    """
+    request = StartRequest(path=clean_text(path.removeprefix("/"), "path"), workload=data or {})
+    async with started(context, request, caller, wait_of(prefer), key) as execution:
+        headers = {"Noetl-Execution-Id": execution.id, "Location": f"/executions/{execution.id}"}
+        if not await execution.has_ended():
+            return Response(await execution.response(), status_code=202, headers=headers)
+    location = await locate_output(context.services, execution.id)
+    if location.error is not None:
+        return _failed(execution, location.error, headers)
+    data_of = None if location.output is None else await OutputLoader(context.services).load(location.output)
+    return Response(data_of, status_code=200, headers=headers)
+
+
+def wait_of(prefer: str | None) -> float:
+    """Seconds to wait for the end. Other preferences are ignored, as RFC 7240 demands."""
+    wait_s = WAIT_MAX_S
+    for each in (prefer or "").lower().replace(";", ",").split(","):
+        if each.strip() == "respond-async":
+            return 0.0
+        if found := _WAIT.fullmatch(each.strip()):
+            wait_s = min(float(found[1]), WAIT_MAX_S)
+    return wait_s
+
+
+def _failed(execution: StartedExecution, error: Failure, headers: dict[str, str]) -> Response[Any]:
+    details = problem_details(500, "execution-failed", error.message)
+    body = replace(details, execution_id=execution.id, kind=error.kind)
+    return Response(body, status_code=500, media_type=MEDIA_TYPE, headers=headers)
+
+
+ROUTES: Final = (run,)
