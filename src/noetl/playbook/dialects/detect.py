@@ -87,7 +87,7 @@ def _in_step(step: StepPart) -> Iterator[DialectMarker]:
     for holder in parts.holders(body):
         yield from _sets(holder)
     yield from _in_next(body)
-    for task in parts.tasks(body):
+    for task in parts.all_tasks(body):
         if task.label is not None:
             yield DialectMarker("old", f"- {task.label.name}: {{…}}", task.label.start)
         yield from _key(task.body, "args", "task", "old")

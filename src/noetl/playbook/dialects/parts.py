@@ -68,10 +68,42 @@ def maps(value: Node | None) -> list[Map]:
 
 
 def tasks(step: Map) -> list[TaskPart]:
+    """The items of the pipeline, without those inside `choose`, `while` and `until`."""
     tool = step.entry("tool")
-    if tool is None:
-        return []
-    holders = tool.value.entries if isinstance(tool.value, List) else [tool]
+    return [] if tool is None else _items(tool)
+
+
+def all_tasks(step: Map) -> list[TaskPart]:
+    """The items of the pipeline, each followed by those inside it."""
+    return [each for task in tasks(step) for each in (task, *inner_tasks(task))]
+
+
+def inner_tasks(task: TaskPart) -> list[TaskPart]:
+    """The items inside a `choose`, `while` or `until`, at any depth; of a task: none."""
+    found = []
+    for pipeline in _pipelines(task.body) if is_decision(task.body) else ():
+        for item in _items(pipeline):
+            found += [item, *inner_tasks(item)]
+    return found
+
+
+def is_decision(body: Map) -> bool:
+    """Is it a `choose`, `while` or `until` in the place of a task?"""
+    return body.get("kind") is None and any(isinstance(body.get(form), Map | List) for form in DECISIONS)
+
+
+def _pipelines(decision: Map) -> Iterator[LayoutEntry]:
+    for form in DECISIONS:
+        value = decision.get(form)
+        for branch in [value] if isinstance(value, Map) else maps(value):
+            for holder in (branch, branch.map("else")):
+                for key in ("then", "tool"):
+                    if holder is not None and (entry := holder.entry(key)) is not None:
+                        yield entry
+
+
+def _items(pipeline: LayoutEntry) -> list[TaskPart]:
+    holders = pipeline.value.entries if isinstance(pipeline.value, List) else [pipeline]
     return [_task(holder.value, holder) for holder in holders if isinstance(holder.value, Map)]
 
 
@@ -141,7 +173,7 @@ def holders(step: Map) -> Iterator[Map]:
     """All mappings of a step that may contain `set` or one of its older forms."""
     yield step
     yield from arcs(step)
-    for task in tasks(step):
+    for task in all_tasks(step):
         yield task.body
         rules = policy(task.body)
         for rule in rules.rules if rules else []:
@@ -150,7 +182,7 @@ def holders(step: Map) -> Iterator[Map]:
 
 def texts(step: Map) -> Iterator[tuple[LayoutEntry, Leaf]]:
     """Every text of a step that may be a template, with the entry of the step that contains it."""
-    raw = {id(code) for task in tasks(step) if (code := code_of(task.body)) is not None}
+    raw = {id(code) for task in all_tasks(step) if (code := code_of(task.body)) is not None}
     for entry in step.entries:
         if entry.name != "step":
             yield from ((entry, leaf) for leaf in leaves(entry.value) if id(leaf) not in raw)

@@ -54,7 +54,7 @@ def declare_credentials(root: Map, findings: Findings) -> None:
     known = {each.text("name") for each in parts.maps(keychain.value if keychain else None)}
     used: dict[str, Leaf] = {}
     for step in parts.steps(root):
-        for task in parts.tasks(step.body):
+        for task in parts.all_tasks(step.body):
             for holder in (task.body, task.body.map("input")):
                 auth = holder.get("auth") if holder is not None else None
                 if (

@@ -103,14 +103,16 @@ def _wrapped(inner: Map) -> Map:
 def names_of(body: Map) -> list[str]:
     """The names of the tasks of a pipeline. Tasks without a name are numbered as in the older dialect."""
     first = numbering(body)
-    return [task.name or f"task_{position + first}" for position, task in enumerate(parts.tasks(body))]
+    tasks = parts.tasks(body)
+    names = [task.name or f"task_{position + first}" for position, task in enumerate(tasks)]
+    return names + [inner.name for task in tasks for inner in parts.inner_tasks(task) if inner.name]
 
 
 def numbering(body: Map) -> int:
     """The first number: 1 if the jumps are valid only when numbering starts at 1, else 0 (D73)."""
     tasks = parts.tasks(body)
-    named = {task.name for task in tasks if task.name}
-    targets = {to for task in tasks for to in _targets(task.body)} - named
+    named = {task.name for task in parts.all_tasks(body) if task.name}
+    targets = {to for task in parts.all_tasks(body) for to in _targets(task.body)} - named
     fits = [targets <= {f"task_{position + first}" for position in range(len(tasks))} for first in (0, 1)]
     return 1 if targets and fits == [False, True] else 0
 
@@ -119,10 +121,13 @@ def name_tasks(step: StepPart, findings: Findings) -> None:
     tasks = parts.tasks(step.body)
     first = numbering(step.body)
     in_list = isinstance(step.body.get("tool"), List)
+    for inner in [each for task in tasks for each in parts.inner_tasks(task)]:
+        if inner.label is not None:
+            _unlabel(inner, inner.label, findings)
     for position, task in enumerate(tasks):
         if task.label is not None:
             _unlabel(task, task.label, findings)
-        elif task.body.get("name") is None and in_list:
+        elif task.body.get("name") is None and in_list and not parts.is_decision(task.body):
             name = f"task_{position + first}"
             task.body.entries.insert(0, pair("name", name_leaf(name)))
             where = "from 1, because of the targets of its jumps" if first else "from 0"

@@ -6,7 +6,7 @@ and the task around it. Only the changed tokens are replaced; everything else, a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -255,9 +255,12 @@ def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, find
     for value in parts.not_tasks(step.body):
         _rewrite(value, outside, findings)
     before: str | None = None
-    for task in tasks:
-        _rewrite(task.body, outside._replace(kind=task.kind, before=before), findings)
-        before = task.kind
+    for task in parts.all_tasks(step.body):
+        decides = parts.is_decision(task.body)
+        inner = {id(leaf) for each in parts.inner_tasks(task) for leaf in leaves(each.body)}
+        context = outside._replace(kind=before if decides else task.kind, before=before)
+        _rewrite(task.body, context, findings, inner)
+        before = before if decides else task.kind
 
 
 def _always_bound(body: Map, inbox: Inbox | None, workload: Mapping[str, str]) -> frozenset[str] | None:
@@ -278,9 +281,12 @@ def _shared(body: Map) -> frozenset[str]:
     return frozenset(names["set_shared"] - names["set_vars"])
 
 
-def _rewrite(value: Node, context: TemplateContext, findings: Findings) -> None:
+def _rewrite(value: Node, context: TemplateContext, findings: Findings, other: Collection[int] = ()) -> None:
+    """Rewrite the texts of the value. `other`: the ids of those that belong to tasks inside it."""
     code = parts.code_of(value) if isinstance(value, Map) else None
     for leaf in leaves(value):
+        if id(leaf) in other:
+            continue
         if leaf is not code:
             _rewrite_leaf(leaf, context, findings)
         elif template_tokens.free_reads(leaf.text):

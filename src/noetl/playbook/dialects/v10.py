@@ -39,7 +39,7 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
                 writes.gather(arc, inbox.path if inbox else None, whole=inbox is not None and inbox.resets)
         for holder in parts.holders(step.body):
             writes.gather(holder)
-        for task in parts.tasks(step.body):
+        for task in parts.all_tasks(step.body):
             _take_args(task.body, findings)
         name_tasks(step, findings)
         if step.block:
@@ -50,7 +50,7 @@ def upgrade(layout: Layout, inboxes: dict[str, Inbox], findings: Findings, *, ex
 
 def repair(step: StepPart, findings: Findings) -> None:
     """Repair rules whose action is beside `then` instead of inside it."""
-    for task in parts.tasks(step.body):
+    for task in parts.all_tasks(step.body):
         policy = parts.policy(task.body)
         for rule in policy.rules if policy and policy.entry.name == "rules" else []:
             rewrite_rule(rule, findings, v2=False)
@@ -151,7 +151,7 @@ def _reserved(root: Map) -> Iterator[LayoutEntry]:
         tool = step.body.map("tool")
         if tool is not None and tool.get("kind") is None:
             yield from _words(tool)
-        for task in parts.tasks(step.body):
+        for task in parts.all_tasks(step.body):
             if task.label is not None and task.label.name in ADVICE and task.kind is None:
                 yield task.label
             elif task.body is not tool or task.kind is not None:

@@ -29,7 +29,7 @@ from noetl.playbook.dialects.set_keys import ensure_map
 def upgrade(step: StepPart, findings: Findings) -> None:
     _move_when(step.body, findings)
     _move_mode(step, findings)
-    for task in parts.tasks(step.body):
+    for task in parts.all_tasks(step.body):
         _move_eval(task.body, findings)
 
 
