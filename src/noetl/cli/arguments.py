@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, TypeAlias, get_args
 
 FormatChoice: TypeAlias = Literal["auto", "rich", "plain", "json"]
+CheckFormatChoice: TypeAlias = Literal["auto", "rich", "plain", "json", "github", "sarif", "junit"]
 DialectChoice: TypeAlias = Literal["canonical", "auto"]
 GraphChoice: TypeAlias = Literal["mermaid", "dot", "svg"]
 
@@ -25,7 +26,7 @@ class RunOptions(NamedTuple):
 
 class CheckOptions(NamedTuple):
     files: list[str]
-    format: FormatChoice = "auto"
+    format: CheckFormatChoice = "auto"
     dialect: DialectChoice = "canonical"
     strict: bool = False
 

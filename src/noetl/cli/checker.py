@@ -7,11 +7,11 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from noetl.cli.arguments import CheckOptions, DialectChoice, FormatChoice
+from noetl.cli.arguments import CheckFormatChoice, CheckOptions, DialectChoice
 from noetl.cli.execute import OK, WRONG, Reporter, execute
 from noetl.cli.output import problems
 from noetl.cli.output.screen import Screen, is_terminal
-from noetl.errors import Problem
+from noetl.errors import Problem, Severity
 from noetl.playbook.kinds import Kinds
 from noetl.session.errors import UsageError
 from noetl.session.sources import LoadedPlaybook, files_in, load, read_source
@@ -38,7 +38,8 @@ def check(options: CheckOptions) -> int:
 
 
 def _check(reporter: Reporter, options: CheckOptions) -> int:
-    kinds, printer = installed_kinds(), _Printer(options.format)
+    counted: frozenset[Severity] = frozenset({"error", "warning"} if options.strict else {"error"})
+    kinds, printer = installed_kinds(), _Printer(options.format, counted)
     found: list[Problem] = []
     unreadable = False
     for loaded in _playbooks(options.files, options.dialect, kinds, reporter):
@@ -48,8 +49,7 @@ def _check(reporter: Reporter, options: CheckOptions) -> int:
         problems.print_notes(loaded.notes, reporter.errors)
         found += loaded.problems
         printer.show(loaded)
-    printer.finish(found)
-    counted = {"error", "warning"} if options.strict else {"error"}
+    printer.finish()
     return WRONG if unreadable or any(each.severity in counted for each in found) else OK
 
 
@@ -91,16 +91,19 @@ def _loaded(file: str, dialect: DialectChoice, kinds: Kinds, reporter: Reporter)
 
 
 class _Printer:
-    """Prints playbooks as they are checked; JSON is one array, printed at the end."""
+    """Prints playbooks as they are checked; formats for programs are one document, printed at the end."""
 
-    def __init__(self, format: FormatChoice) -> None:
+    def __init__(self, format: CheckFormatChoice, counted: frozenset[Severity]) -> None:
         if format == "auto":
             format = "rich" if is_terminal(sys.stdout) else "plain"
-        self.json = format == "json"
+        self._format = format
+        self._counted = counted  # severities that make the check fail
+        self._checked: list[tuple[str, tuple[Problem, ...]]] = []
         self.screen = Screen(sys.stdout, colour=format == "rich")
 
     def show(self, loaded: LoadedPlaybook) -> None:
-        if self.json:
+        self._checked.append((loaded.name, loaded.problems))
+        if self._format not in ("rich", "plain"):
             return
         problems.print_problems(loaded.problems, loaded.text, self.screen)
         verdict = Styled("cannot be upgraded", "faint")
@@ -109,6 +112,19 @@ class _Printer:
         tally = problems.tally(loaded.problems)
         self.screen.line(Styled(loaded.name, "strong"), ": ", *tally, "; ", verdict)
 
-    def finish(self, found: Sequence[Problem]) -> None:
-        if self.json:
-            self.screen.stream.write(problems.as_json(found) + "\n")
+    def finish(self) -> None:
+        if self._format not in ("rich", "plain") and (document := self._document()):
+            self.screen.stream.write(document + "\n")
+
+    def _document(self) -> str:
+        found = [each for _, of_playbook in self._checked for each in of_playbook]
+        if self._format == "json":
+            return problems.as_json(found)
+        from noetl.cli.output import reports
+
+        match self._format:
+            case "github":
+                return reports.github(found)
+            case "sarif":
+                return reports.sarif(found)
+        return reports.junit(self._checked, self._counted)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from noetl.cli.arguments import CheckOptions, FormatChoice
+from noetl.cli.arguments import CheckFormatChoice, CheckOptions
 from noetl.cli.options import Dialect, app
 
 
@@ -15,7 +15,10 @@ def check(
     files: Annotated[
         list[str], typer.Argument(metavar="FILE", help="Playbooks, or folders of them; `-` is standard input.")
     ],
-    format: Annotated[FormatChoice, typer.Option(help="`auto` is rich on a terminal, else plain.")] = "auto",
+    format: Annotated[
+        CheckFormatChoice,
+        typer.Option(help="`auto` is rich on a terminal, else plain; `github`, `sarif` and `junit` are for CI."),
+    ] = "auto",
     strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     dialect: Dialect = "canonical",
 ) -> None:
@@ -28,6 +31,7 @@ def check(
       noetl check hello.yaml
       noetl check playbooks/ --strict
       noetl check old.yaml --dialect auto --format json
+      noetl check playbooks/ --format sarif > problems.sarif
     """
     from noetl.cli import checker
 
