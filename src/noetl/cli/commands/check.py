@@ -30,8 +30,7 @@ def check(
     Examples:
       noetl check hello.yaml
       noetl check playbooks/ --strict
-      noetl check old.yaml --dialect auto --format json
-      noetl check playbooks/ --format sarif > problems.sarif
+      noetl check playbooks/ --dialect auto --format sarif > problems.sarif
     """
     from noetl.cli import checker
 
