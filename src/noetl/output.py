@@ -14,10 +14,12 @@ from msgspec import Struct
 
 JSON: TypeAlias = Any  # None, bool, int, float, str, list or dict with str keys
 
+CALL_ERROR_KINDS = (  # of the failures that a call of any tool can have
+    "credential", "input", "output", "payload-too-large", "reference", "timeout", "tool", "validation",
+)  # fmt: skip
 ERROR_KINDS = (  # besides the kinds of tools; docs/guides/failures.md explains the common ones
-    "timeout", "template", "input", "output", "validation", "credential", "reference", "payload-too-large", "loop",
-    "ctx-conflict", "routing", "rule", "playbook", "workbook", "runaway", "limit", "poison", "cancelled", "tool",
-    "internal", "damaged", "problems", "not-found", "not-supported", "bad-path", "changed", "exists", "denied",
+    *CALL_ERROR_KINDS, "template", "loop", "ctx-conflict", "routing", "rule", "playbook", "workbook", "runaway",
+    "limit", "poison", "cancelled", "internal", "damaged", "problems",
 )  # fmt: skip
 OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the part of the tool: output.http, …
 ERROR_FIELDS = ("kind", "retryable", "message", "details", "cause")

@@ -532,7 +532,8 @@ _RENAMED = {"success": "ok", "failed": "error", "failure": "error", "done": "ok"
 def check_comparisons(use: TemplateUse, kinds: Kinds, report: ProblemReport) -> None:
     for path, values, _ in use.template.compared:
         if path[-2:] == ("error", "kind") and path[0] in ("output", "event"):
-            _check_error_kinds(path, values, use, {*ERROR_KINDS, *kinds}, report)
+            own = {name for task in use.owner.tasks if task.kind in kinds for name in kinds[task.kind].failures or ()}
+            _check_error_kinds(path, values, use, {*ERROR_KINDS, *kinds, *own}, report)
         possible = _possible(path, use)
         if possible is None or any(value in possible for value in values):
             continue
@@ -550,13 +551,22 @@ def _calls_http(use: TemplateUse) -> bool:
     return any(task.kind == "http" for task in use.owner.tasks)
 
 
+_REASONS = frozenset({
+    "not-found", "no-responders", "not-supported", "bad-path", "changed", "exists", "denied", "refused", "unavailable",
+})  # fmt: skip
+
+
 def _check_error_kinds(
     path: Path, values: Sequence[JSON], use: TemplateUse, known: set[str], report: ProblemReport
 ) -> None:
     """A tool of another package may have kinds of its own, so only a kind that resembles a known one is reported."""
     word = ".".join(map(str, path))
+    coded = next((task.kind for task in use.owner.tasks if task.kind in ("object", "nats")), None)
     for wrong in values:
-        if isinstance(wrong, str) and wrong not in known and (near := report.similar(wrong, known)):
+        if coded is not None and wrong in _REASONS:
+            message = f'no error has the kind "{wrong}": the kind is {coded}, and the reason is output.{coded}.code'
+            report.add("never-equal", use.path, message, word=word, fix=f"output.{coded}.code")
+        elif isinstance(wrong, str) and wrong not in known and (near := report.similar(wrong, known)):
             message = f'no error has the kind "{wrong}"; did you mean "{near}"?'
             report.add("never-equal", use.path, message, word=word, fix=f"'{near}'")
 

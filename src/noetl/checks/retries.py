@@ -6,16 +6,11 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from noetl.net.program import CompiledTask, Program
-from noetl.output import JSON
+from noetl.output import CALL_ERROR_KINDS, JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import RETRY_ATTEMPTS, Pipeline, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
-
-# Kinds of failures that a call of any tool can have.
-COMMON_FAILURES = (
-    "credential", "input", "output", "payload-too-large", "reference", "timeout", "tool", "validation",
-)  # fmt: skip
 
 
 class _RetryPlace(NamedTuple):
@@ -71,7 +66,7 @@ def _check_place(place: _RetryPlace, kinds: Kinds, report: ProblemReport) -> Non
         report.add("no-effect", (*place.at, "on"), message, key=True)
     if not on or any(kind.failures is None for kind in repeated):
         return
-    known = dict.fromkeys([*(name for kind in repeated for name in kind.failures or ()), *COMMON_FAILURES])
+    known = dict.fromkeys([*(name for kind in repeated for name in kind.failures or ()), *CALL_ERROR_KINDS])
     for index, name in enumerate(on):
         if name not in known:
             message = f'no task here fails with kind "{name}"; the kinds are {", ".join(known)}'

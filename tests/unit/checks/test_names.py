@@ -688,3 +688,22 @@ def test_the_fix_for_a_reference_fetches_the_data() -> None:
     body = 'workflow:\n- step: start\n  tool:\n  - {kind: http, url: x}\n  - {kind: noop, input: {rows: "{{ output.ref }}"}}\n'
     (found,) = problems(body)
     assert found.fix == '- {name: fetched, kind: resolve, ref: "{{ output.ref }}"}\n…\nrows: "{{ fetched.data }}"'
+
+
+@pytest.mark.parametrize(("kind", "fields"), [("object", "get: a.json"), ("nats", "kv: get, bucket: b, key: k")])
+def test_a_reason_is_not_the_kind_of_an_error(kind: str, fields: str) -> None:
+    body = f"""
+        workflow:
+        - step: start
+          tool:
+            kind: {kind}
+            input: {{{fields}}}
+            spec: {{policy: {{rules: [{{when: "{{{{ output.error.kind == 'not-found' }}}}", then: {{do: continue}}}}]}}}}
+    """
+    found = [each for each in problems(body) if each.code == "never-equal"]
+    assert [(each.message, each.fix) for each in found] == [
+        (
+            f'no error has the kind "not-found": the kind is {kind}, and the reason is output.{kind}.code',
+            f"output.{kind}.code",
+        )
+    ]
