@@ -426,6 +426,142 @@ SERVICES = {
     ),
 }  # fmt: skip
 
+NAMES = {
+    "a name of the workload that is written later": (
+        book(
+            """\
+            workload: {page: 1}
+            workflow:
+            - step: start
+              tool: {kind: noop, args: {a: "{{ ctx.page }}", b: "{{ workload.page }}", c: "{{ page | default(2) }}"}}
+              vars: {page: "{{ workload.page + 1 }}"}
+            """
+        ),
+        [
+            "a: \"{{ (ctx.page | default(workload.page)) }}\"",
+            "b: \"{{ (ctx.page | default(workload.page)) }}\"",
+            "c: \"{{ ctx.page | default(2) }}\"",
+            "ctx.page: \"{{ (ctx.page | default(workload.page)) + 1 }}\"",
+        ],
+        {"shadowed-workload"},
+    ),
+    "branches of a local playbook": (
+        book(
+            """\
+            executor: {profile: local}
+            workload: {action: x}
+            workflow:
+            - step: start
+              tool: {kind: noop}
+              next:
+              - when: "{{ workload.action }} == build"
+                then: [{step: build}]
+              - when: "{{ workload.action }} == test"
+                then: [{step: test}]
+              - step: help
+            - {step: build, tool: {kind: noop}}
+            - {step: test, tool: {kind: noop}}
+            - {step: help, tool: {kind: noop}}
+            """
+        ),
+        ["next:\n    arcs:\n    - step: build\n", "    - step: help\n"],
+        {"guard-text", "arc-on-failure"},
+    ),
+    "the status of a child in the words of its author": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: playbook, path: t/b, return_step: end}
+              next:
+              - {step: good, when: "{{ start.status == 'granted' }}"}
+              - {step: bad, when: "{{ start.status == 'FAILED' }}"}
+            - {step: good, tool: {kind: noop}}
+            - {step: bad, tool: {kind: noop}}
+            """
+        ),
+        ["{{ output.data.status == 'granted' }}", "('COMPLETED' if output.status == 'ok' else 'FAILED') == 'FAILED'"],
+        {"child-result", "arc-on-failure"},
+    ),
+    "a secret that a block reads": (
+        book(
+            """\
+            workbook:
+            - {name: key, type: secrets, provider: env, secret_name: API_KEY}
+            workflow:
+            - step: start
+              type: workbook
+              task: key
+              next: [{step: send}]
+            - step: send
+              tool: {kind: http, url: http://x, headers: {X: "{{ start.secret_value }}"}}
+            """
+        ),
+        ["X: \"{{ keychain.api_key }}\""],
+        {"keychain-stored", "arc-on-failure"},
+    ),
+    "rows in two envelopes": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: postgres, auth: pg, query: SELECT 1 AS a}
+              next: [{step: end}]
+            - step: end
+              tool: {kind: noop, args: {a: "{{ start.data.result.command_0.rows }}"}}
+            """
+        ),
+        ["{{ ctx.start.command_0.rows }}"],
+        {"step-result", "arc-on-failure"},
+    ),
+    "a result in an envelope": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"status": "success", "data": {"n": 1}}'}
+              next: [{step: end}]
+            - step: end
+              tool: {kind: noop, args: {n: "{{ start.n }}", s: "{{ start.status }}"}}
+            """
+        ),
+        ["n: \"{{ ctx.start.data.n }}\"", "s: \"{{ ctx.start.status }}\""],
+        {"step-result", "arc-on-failure"},
+    ),
+    "the whole output of a task": (
+        book(
+            """\
+            workload: {n: 1}
+            workflow:
+            - step: start
+              tool:
+              - {name: a, kind: python, input: {n: "{{ n }}"}, code: 'result = {"n": n}', set: {kept: "{{ output }}"}}
+              - {name: b, kind: noop, input: {n: "{{ kept.n }}"}}
+            """
+        ),
+        ["ctx.kept: \"{{ output.data }}\"", "n: \"{{ ctx.kept.n }}\""],
+        {"scope-chosen"},
+    ),
+    "the response in a tool of a branch": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"n": 1}'}
+              case:
+              - when: "{{ event.name == 'call.done' }}"
+                then:
+                - keep: {tool: {kind: noop, input: {n: "{{ response.n }}"}}}
+                - next: [{step: end}]
+            - step: end
+            """
+        ),
+        ["- step: start_keep", "n: \"{{ ctx.start.n }}\""],
+        {"step-made", "step-result"},
+    ),
+}  # fmt: skip
+
 LOOPS = {
     "a tool in a branch of a loop": (
         book(
@@ -494,4 +630,4 @@ LOOPS = {
     ),
 }  # fmt: skip
 
-IDIOMS = SECRETS | SQL | OUTCOMES | SERVICES | LOOPS
+IDIOMS = SECRETS | SQL | OUTCOMES | SERVICES | NAMES | LOOPS

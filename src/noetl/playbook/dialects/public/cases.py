@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.scalars import TextEdit, replace
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, quoted, rename
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, quoted, rename, table
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import Book, discard, move, new, scalar, text_of
 from noetl.playbook.dialects.public.guards import inner_of
@@ -84,7 +84,7 @@ def _case(book: Book, step: StepPart, case: LayoutEntry) -> None:
         rename(case, "next")
         following = case
     if any(branch.arcs for branch in branches):
-        write_branches(book, following, branches, exclusive=exclusive)
+        write_branches(book, following, branches, exclusive=exclusive, first=book.local)
     else:
         discard(step.body, following)
     book.changed()
@@ -343,6 +343,8 @@ def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> 
         body = Map(entries=[new("step", scalar(name), entry.start)], start=entry.start)
         assert isinstance(entry.value, Map)
         tool = entry.value
+        for leaf in leaves(tool) if step.name.isidentifier() else ():
+            point(leaf, _OWN, step.name)  # the result of the step that had the branch
         if tool.get("tool") is not None:
             for each in list(tool.entries):
                 move(each, tool, body)
@@ -358,7 +360,7 @@ def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> 
             else actions.arcs
         )
         if following:
-            body.entries.append(new("next", List(entries=[item(arc) for arc in following]), body.start))
+            body.entries.append(new("next", table(arcs=List(entries=[item(arc) for arc in following])), body.start))
         holder = item(body)
         holder.start = body.start
         workflow.entries.insert(position + 1 + index, holder)

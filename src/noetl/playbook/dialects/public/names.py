@@ -81,7 +81,7 @@ class Resolver:
         if root == "loop" and path[:1] in (("element",), ("item",)) and place.loop and place.step.iterators:
             return f"iter.{place.step.iterators[0]}", 1
         if root in ("ctx", "workload", "vars") and path:
-            return self.scoped(reading, root, path[0])
+            return self.scoped(reading, root, path[0], place, template)
         if root in ("output", "outcome") and place.kind and self.book.public:
             return self.output(place, path) if root == "output" else self.outcome(place, path)
         if root == "_prev" and place.before and self.book.public:
@@ -104,7 +104,10 @@ class Resolver:
             status = place.kind == "http" and path[:1] in (("status",), ("status_code",), ("code",))
             return ("output.http.status", 1) if status else ("output.error", 0)
         if root in self.sources:
-            return self.result(self.sources[root], place, path)
+            source = self.sources[root]
+            if source.kind == "playbook" and path[:1] == ("status",) and _own_status(template, reading):
+                return self.child_status(source, place)
+            return self.result(source, place, path)
         if root in _OWN and place.kind and root not in self.workload and root not in self.written:
             return self.own(place, path)
         return self.bare(reading, root, place, template)
@@ -135,9 +138,13 @@ class Resolver:
             return "step", 0
         return None
 
-    def scoped(self, reading: PathRead, root: str, name: str) -> tuple[str, int] | None:
+    def scoped(
+        self, reading: PathRead, root: str, name: str, place: Place, template: ParsedTemplate
+    ) -> tuple[str, int] | None:
         """`ctx.n`, `workload.n` and `vars.n` are the same mapping in the public engine."""
         written = self.written.get(name, set())
+        if self.book.public and "ctx" in written and name in self.workload and not _is_default(template, reading):
+            return self.shadowed(reading.path[1:], place, template, reading)
         if root == "workload" and (name in self.workload or not (written or name in self.sources)):
             return None
         if root == "ctx" and ("ctx" in written or not self.book.public):
@@ -154,9 +161,9 @@ class Resolver:
         return None
 
     def output(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
-        """`output` of the public engine has an envelope for http and SQL below `data`."""
+        """`output` of the public engine has an envelope for http and SQL below `data`; as a whole it is the result."""
         if not path:
-            return None
+            return shapes.whole(place.kind, "output"), 0
         if path[0] in ("response", "body"):
             return "output.data", 1
         if path[0] not in _OUTPUT:
@@ -214,10 +221,9 @@ class Resolver:
         if path[:1] == ("_ref",):
             source.ref = True
             return f"ctx.{source.name}_ref", 1
-        if source.kind == "secrets" and path[:1] in (("secret_value",), ("value",), ("data",)):
-            entry = parts.tasks(source.step.body)[-1].body.map("input")
-            count = 2 if path[:2] == ("data", "secret_value") else 1
-            return f"keychain.{entry.text('name')}" if entry is not None else "keychain", count
+        secret = self.secret_of(source)
+        if secret is not None and path[:1] in (("secret_value",), ("value",), ("data",)):
+            return f"keychain.{secret}", 2 if path[:2] == ("data", "secret_value") else 1
         offset = 1 if path[:1] == ("results",) and source.kind != "loop" else 0
         label = path[offset] if len(path) > offset else ""
         inner = next((task for task in parts.tasks(source.step.body) if task.name == label), None)
@@ -237,16 +243,43 @@ class Resolver:
             return f"({base}.data | default({base}))", 1
         return base + "".join(map(attribute, lead)), count
 
+    def secret_of(self, source: Source) -> str | None:
+        """The keychain entry that a `secrets` task checks: of the step, or of the block that it calls."""
+        tasks = parts.tasks(source.step.body)
+        if tasks and tasks[-1].kind == "workbook":
+            blocks = self.book.root.map("workbook")
+            block = blocks.map(tasks[-1].body.text("block") or "") if blocks is not None else None
+            tasks = parts.tasks(block) if block is not None else []
+        given = tasks[-1].body.map("input") if tasks and tasks[-1].kind == "secrets" else None
+        return given.text("name") if given is not None else None
+
+    def child_status(self, source: Source, place: Place) -> tuple[str, int]:
+        """`status` of a child that is compared with a word of the author is part of its output."""
+        if place.kind and place.step.name == source.step.name:
+            return "output.data.status", 1
+        source.read = True
+        source.asked.add("result")
+        return f"ctx.{source.name}.result.status", 1
+
+    def shadowed(
+        self, path: tuple[str, ...], place: Place, template: ParsedTemplate, reading: PathRead
+    ) -> tuple[str, int]:
+        """A name in `workload` that is also written: the written value, once there is one."""
+        count = len(reading.parts)
+        text = "".join(attribute(part) for part in path)
+        if _defaulted(template, reading):
+            return f"ctx{text}", count
+        note = f"`{path[0]}` is in `workload` and written later; the written value is read once there is one"
+        self.book.note(place.step.body.start, "shadowed-workload", note)
+        return f"(ctx{text} | default(workload{text}))", count
+
     def bare(self, reading: PathRead, root: str, place: Place, template: ParsedTemplate) -> tuple[str, int] | None:
         written = self.written.get(root, set())
         if "iter" in written and place.step.body.get("loop") is not None:
             return f"iter.{root}", 0
         if "ctx" in written:
-            if root in self.workload and not _defaulted(template, reading):
-                note = f"`{root}` is in `workload` and written later; the written value is read once there is one"
-                self.book.note(place.step.body.start, "shadowed-workload", note)
-                rest = "".join(attribute(part) for part in reading.path[1:])
-                return f"(ctx.{root}{rest} | default(workload.{root}{rest}))", len(reading.parts)
+            if root in self.workload:
+                return self.shadowed(reading.path, place, template, reading)
             return f"ctx.{root}", 0
         if root in self.workload:
             return f"workload.{root}", 0
@@ -265,6 +298,17 @@ class Resolver:
 def _defaulted(template: ParsedTemplate, reading: PathRead) -> bool:
     behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
     return behind in (["|", "default"], ["|", "d"])
+
+
+def _own_status(template: ParsedTemplate, reading: PathRead) -> bool:
+    words = {token.text[1:-1].upper() for token in compared_strings(template.tokens, reading)}
+    return bool(words) and not words & {"COMPLETED", "FAILED", "RUNNING", "PENDING", "CANCELLED"}
+
+
+def _is_default(template: ParsedTemplate, reading: PathRead) -> bool:
+    """Is it the argument of `default(…)` behind the same path of `ctx`, or does such a default follow?"""
+    ahead = [token.text for token in template.tokens[max(reading.first - 2, 0) : reading.first]]
+    return ahead == ["default", "("] or (reading.root == "ctx" and _defaulted(template, reading))
 
 
 def _payloads(book: Book) -> dict[tuple[str, bool], set[str]]:

@@ -34,7 +34,7 @@ def arc_forms(book: Book) -> None:
         holder = router.entry("arcs") if router is not None and router.get("arcs") is not None else following
         assert holder is not None
         if isinstance(holder.value, List) and any(_is_branch(each.value) for each in holder.value.entries):
-            _unfold(book, following, holder)
+            _unfold(book, following, holder, first=book.local and not _inclusive(step.body))
         for arc in _arcs(following.value):
             _arc_keys(book, arc)
 
@@ -98,7 +98,12 @@ def targets(book: Book, node: Node | None, start: int) -> list[Map]:
     return [arc for each in node.entries for arc in targets(book, each.value, each.start)]
 
 
-def _unfold(book: Book, following: LayoutEntry, holder: LayoutEntry) -> None:
+def _inclusive(step: Map) -> bool:
+    spec = step.map("spec")
+    return spec is not None and spec.text("next_mode") == "inclusive"
+
+
+def _unfold(book: Book, following: LayoutEntry, holder: LayoutEntry, *, first: bool) -> None:
     assert isinstance(holder.value, List)
     branches: list[Branch] = []
     for each in holder.value.entries:
@@ -117,15 +122,20 @@ def _unfold(book: Book, following: LayoutEntry, holder: LayoutEntry) -> None:
         otherwise = body.entry("else")
         if otherwise is not None:
             branches.append(Branch(None, targets(book, otherwise.value, otherwise.start), True))
-    write_branches(book, following, branches, exclusive=False)
+    write_branches(book, following, branches, exclusive=False, first=first)
 
 
-def write_branches(book: Book, following: LayoutEntry, branches: list[Branch], *, exclusive: bool) -> None:
-    """Write branches as arcs. `exclusive`: only the first branch that holds is taken."""
+def write_branches(
+    book: Book, following: LayoutEntry, branches: list[Branch], *, exclusive: bool, first: bool = False
+) -> None:
+    """Write branches as arcs. `exclusive`: only the first branch that holds is taken; `first`: only its first target.
+
+    The public command line, which runs playbooks with the profile `local`, takes the first target.
+    """
     guarded = [branch for branch in branches if branch.when is not None]
     several = any(len(branch.arcs) > 1 for branch in branches)
     one_way = len(guarded) <= 1 and all(branch.otherwise or branch.when is not None for branch in branches)
-    inclusive = several or not (exclusive or one_way)
+    inclusive = not first and (several or not (exclusive or one_way))
     made: list[LayoutEntry] = []
     before: list[str] = []
     for branch in sorted(branches, key=lambda each: each.when is None and each.otherwise):
@@ -187,7 +197,7 @@ def _arc(arc: Map, guard: str | None, branch: Branch) -> LayoutEntry:
 
 def all_targets(book: Book) -> None:
     """A legacy `next` with several targets without guards starts all of them."""
-    for step in book.steps if book.legacy else []:
+    for step in book.steps if book.legacy and not book.local else []:
         following = step.body.entry("next")
         if following is None or not isinstance(following.value, List):
             continue

@@ -91,6 +91,19 @@ def whole(kind: str, base: str, asked: frozenset[str] = frozenset(), last: int =
     return "{" + ", ".join(f"'{part}': {known[part]}" for part in names) + "}"
 
 
+def _wrapped(path: tuple[str, ...], known: dict[str, str]) -> int:
+    """How many parts before a field of a SQL result name envelopes: `data.result.command_0` has two."""
+    skip = 0
+    while len(path) > skip and path[skip] in _WRAPPERS:
+        skip += 1
+    return skip if len(path) > skip and (path[skip] in known or path[skip].startswith("command_")) else 0
+
+
+def _enveloped(first: str | None, keys: set[str] | None) -> bool:
+    """Code may return `{status, data}`, whose `data` the public engine reads by the name of the step."""
+    return first is not None and keys is not None and {"status", "data"} <= keys and first not in keys
+
+
 def read(kind: str, base: str, path: tuple[str, ...], keys: set[str] | None) -> ShapeRead:
     """How `path` below a result is read where `base` is the output. `keys` are those that code returns."""
     known = fields(kind, base)
@@ -98,11 +111,11 @@ def read(kind: str, base: str, path: tuple[str, ...], keys: set[str] | None) -> 
     if not known:
         if first in ("data", "result", "context") and not (keys is not None and first in keys):
             return ShapeRead(f"{base}.data", 1, keys is None)
-        return ShapeRead(f"{base}.data", 0)
+        return ShapeRead(f"{base}.data.data" if _enveloped(first, keys) else f"{base}.data", 0)
     if first is None:
         return ShapeRead(whole(kind, base), 0)
     if kind in SQL:
-        skip = 1 if first in _WRAPPERS and len(path) > 1 and (path[1] in known or path[1].startswith("command_")) else 0
+        skip = _wrapped(path, known)
         skip += 1 if len(path) > skip and path[skip].startswith("command_") else 0
         if len(path) == skip and skip:
             inner = whole(kind, base, frozenset({"status", "rows", "row_count"}))
@@ -127,12 +140,13 @@ def stored(kind: str, path: tuple[str, ...], keys: set[str] | None) -> tuple[tup
     if not known:
         if first in ("data", "result", "context") and not (keys is not None and first in keys):
             return (), 1, None
-        return (), 0, None
+        return ("data",) if _enveloped(first, keys) else (), 0, None
     if first is None:
         return (), 0, ""
     if kind in SQL:
-        if first in _WRAPPERS and len(path) > 1 and (path[1] in known or path[1].startswith("command_")):
-            return (), 1, path[1]
+        skip = _wrapped(path, known)
+        if skip:
+            return (), skip, path[skip]
         if first in known or first.startswith("command_"):
             return (), 0, first
         return ("rows",), 1 if first in _WRAPPERS else 0, "rows"
