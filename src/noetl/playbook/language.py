@@ -211,9 +211,19 @@ _SANDBOX = KeyShape(
 )
 
 
+_INSTEAD = {  # what to use instead of a placeholder
+    "placement": "spec.pool, which selects workers",
+    "partitioning": "spec.pool, which selects workers",
+    "quotas": "executor.spec.policy.limits",
+    "tracing": "the setting NOETL_TRACES of servers and workers",
+    "telemetry": "the settings of servers and workers",
+    "quantum": "the fields of a task of kind quantum",
+}
+
+
 def _reserved(*names: str) -> dict[str, KeyShape]:
     """Placeholders of the source documents that have no effect yet (D101)."""
-    return {name: KeyShape(ReservedShape(), "reserved") for name in names}
+    return {name: KeyShape(ReservedShape(_INSTEAD.get(name)), "reserved") for name in names}
 
 
 _Keys: TypeAlias = Mapping[str, KeyShape]

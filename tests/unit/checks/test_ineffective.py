@@ -140,3 +140,17 @@ def test_a_reserved_key_is_accepted_with_a_warning_d101(path: Place) -> None:
     assert (told.severity, told.message.split('"')[1]) == ("warning", path[-1])
     assert (told.at.line, told.at.column) == (found.document.key_at(path).line, found.document.key_at(path).column)
     assert [each.message for each in found.problems if each.code in ("unknown-key", "wrong-type")] == []
+
+
+def test_a_placeholder_names_what_to_use_instead() -> None:
+    found = checked(
+        "executor: {spec: {policy: {quotas: 1, cost_model: 2}}}\n"
+        "workflow:\n- step: start\n  spec: {policy: {tracing: x, placement: y}}\n  tool: {kind: noop}\n"
+    )
+    told = [each.message.partition("; use ")[2] for each in found.problems if each.code == "reserved"]
+    assert told == [
+        "executor.spec.policy.limits",
+        "",
+        "the setting NOETL_TRACES of servers and workers",
+        "spec.pool, which selects workers",
+    ]
