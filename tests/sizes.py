@@ -23,6 +23,7 @@ FULL_ONLY: Final = (
     "hostile/test_disk_full",
     "hostile/test_power_loss",
     "hostile/test_attack",
+    "hostile/test_hostile_inputs",
     "hostile/test_json_bombs",
     "hostile/test_versions",
     "unit/tools/object/",

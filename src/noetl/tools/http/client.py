@@ -18,6 +18,7 @@ from noetl.output import JSON, Output, failed
 from noetl.tool import AddressPolicy, Call
 from noetl.tools.errors import InvalidInput, allow_hint
 from noetl.tools.http.auth import explain_missing_auth, send_with_auth
+from noetl.tools.http.encoding import ACCEPTED, BodyEncodingError
 from noetl.tools.http.request import BodyNotSent, HttpRequest, build_request, redirect_request, safe_url
 from noetl.tools.http.response import ResponseOptions, read_response
 
@@ -119,7 +120,8 @@ class HttpClient:
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),  # executions must not share cookies
-                headers={"User-Agent": "noetl"},
+                headers={"User-Agent": "noetl", "Accept-Encoding": ACCEPTED},
+                auto_decompress=False,  # encoding.py does it
                 trust_env=False,
             )
         return self._session
@@ -173,6 +175,8 @@ def failure_of(error: Exception, request: HttpRequest, timeouts: Timeouts) -> Ou
             message, retryable = (f"no connection: {strerror(number) if number else 'no address answers'}", True)
         case aiohttp.InvalidURL():
             return failed("input", "`url` is not a valid URL")
+        case BodyEncodingError():
+            message, retryable = f"the body cannot be read: {error}", False
         case aiohttp.ClientResponseError():
             message, retryable = "the response is not valid HTTP", False
         case aiohttp.ClientPayloadError():

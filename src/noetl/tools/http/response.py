@@ -14,6 +14,7 @@ from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output
 from noetl.tool import Call
 from noetl.tools.errors import TooLarge
+from noetl.tools.http.encoding import body_parts
 from noetl.tools.http.request import HttpRequest, safe_url
 from noetl.tools.http.tool import FILE_BYTES_MAX
 from noetl.tools.payload import (
@@ -81,7 +82,7 @@ async def _read_body(reply: ClientResponse, limit: int) -> bytes | None:
     """None: the body is larger than the limit; the rest is not read."""
     if (reply.content_length or 0) <= limit:
         parts, size = [], 0
-        while part := await reply.content.readany():
+        async for part in body_parts(reply):
             size += len(part)
             if size > limit:
                 break
@@ -206,7 +207,7 @@ async def _chunks(reply: ClientResponse, limit: int, call: Call) -> AsyncIterato
     if (total or 0) > limit:
         raise TooLarge
     size = 0
-    while chunk := await reply.content.readany():
+    async for chunk in body_parts(reply):
         size += len(chunk)
         if size > limit:
             raise TooLarge
