@@ -130,6 +130,7 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "GET /credentials": _always("GET", "/credentials"),
     "PUT /credentials/{name:path}": _named("PUT", "/credentials/{side}/db", {"value": "hidden-value"}, outside=403),
     "DELETE /credentials/{name:path}": _named("DELETE", "/credentials/{side}/db"),
+    "GET /audit": _always("GET", "/audit"),
     "GET /tools": _always("GET", "/tools"),
     "GET /tools/{kind:str}": _always("GET", "/tools/http"),
     "GET /workers": _always("GET", "/workers"),

@@ -173,7 +173,7 @@ async def opened(
     runtime.open()
     services = Services(
         link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
-        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, feed=feed,
+        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
         record_refusal=runtime.refuse,
     )  # fmt: skip

@@ -26,6 +26,7 @@ PAGES = (
     "credentials",
     "workers",
     "health",
+    "audit",
     "executions/no-such-execution",
     "playbooks/one?path=no/such/playbook",
     "no-such-page",

@@ -50,6 +50,21 @@ def test_the_worker_of_the_server_is_shown_with_its_slots(shared: UiServer, open
     expect(row).to_contain_text(f"0 of {worker['slots']}")
 
 
+def test_the_audit_page_shows_who_did_what_and_filters(server: UiServer, open_screen: Opening) -> None:
+    server.ask("PUT", "/credentials/audited", {"value": "hidden-value"})
+    id = server.ask("POST", "/tokens", {"name": "ci", "scopes": ["read"]})["id"]
+    page = open_screen(server).open("audit")
+    rows = page.get_by_role("row")
+    expect(rows.filter(has_text="audited")).to_contain_text("version 1")
+    expect(rows.filter(has_text=id)).to_contain_text("ci: read")
+    page.get_by_role("combobox", name="Action").select_option("secret")
+    expect(rows.filter(has_text=id)).to_have_count(0)
+    expect(rows.filter(has_text="audited")).to_have_count(1)
+    page.get_by_role("textbox", name="Who").fill("nobody")
+    expect(page.get_by_role("heading", name="No entries")).to_be_visible()
+    assert "hidden-value" not in page.content()
+
+
 def test_the_health_page_shows_readiness_and_version(shared: UiServer, open_screen: Opening) -> None:
     page = open_screen(shared).open("health")
     expect(page.get_by_text("ready", exact=True)).to_be_visible()

@@ -14,6 +14,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
@@ -45,6 +46,7 @@ from noetl.ports import (
     Snapshot,
 )
 from noetl.testing.contracts import error_of
+from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     AT,
@@ -156,6 +158,29 @@ class TestPostgresSecretRows(SecretRowsContract):
     async def make(self) -> AsyncIterator[SecretRows]:
         async with fresh() as made:
             yield PostgresSecretRows(made)
+
+
+class TestPostgresAudit(AuditContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedAudit]:
+        async with database() as name, opened(name) as made:
+
+            async def sql(query: str) -> None:
+                async with connected(name) as stranger:
+                    try:
+                        await stranger.execute(query.format(audit="noetl.audit"))
+                    except asyncpg.RaiseError as error:
+                        raise Unavailable(str(error)) from error
+
+            yield OpenedAudit(PostgresAudit(made), sql)
+
+    def test_truncate_is_refused_too(self) -> None:
+        async def work() -> None:
+            async with self.make() as audit:
+                assert await audit.store.read() == []
+                assert "append-only" in str(await error_of(audit.sql("TRUNCATE {audit}")))
+
+        run(work)
 
 
 def run(work: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from noetl.adapters.sqlite.audit import SqliteAudit
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteOwnership
@@ -19,6 +20,7 @@ from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteStore
 from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
+from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
@@ -83,6 +85,20 @@ class TestSqliteSecretRows(OnOneFile, SecretRowsContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[SecretRows]:
         yield SqliteSecretRows(self.open())
+
+
+class TestSqliteAudit(OnOneFile, AuditContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedAudit]:
+        database = self.open()
+
+        async def sql(query: str) -> None:
+            def write(cursor: apsw.Cursor) -> None:
+                cursor.execute(query.format(audit="audit"))
+
+            await database.writer.write(write)
+
+        yield OpenedAudit(SqliteAudit(database), sql)
 
 
 def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:

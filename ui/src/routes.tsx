@@ -27,6 +27,7 @@ const ROUTES = [
   route("/tools", "Tools", () => import("./pages/tools/ToolsPage")),
   route("/credentials", "Credentials", () => import("./pages/credentials/CredentialsPage")),
   route("/workers", "Workers", () => import("./pages/workers/WorkersPage")),
+  route("/audit", "Audit", () => import("./pages/audit/AuditPage")),
   route("/health", "Health", () => import("./pages/health/HealthPage")),
 ];
 

@@ -71,3 +71,8 @@ def decode_roles(text: str) -> tuple[RoleGrant, ...]:
 def path_ranges(within: Sequence[str]) -> list[tuple[str, str]]:
     """The first and the last path of each pattern, for comparisons by code point."""
     return [(each[:-1], each[:-1] + "\U0010ffff") if each.endswith("*") else (each, each) for each in within]
+
+
+def storable(texts: Sequence[str]) -> list[str]:
+    """Texts of a request, without the characters that a store refuses: no entry of the audit trail is lost for them."""
+    return [text.replace("\0", "\ufffd").encode(errors="replace").decode() for text in texts]

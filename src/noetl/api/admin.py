@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.api.executions import to_datetime
-from noetl.ports import ApiToken, RoleGrant, SecretInfo, WorkerInfo
+from noetl.ports import ApiToken, AuditRecord, AuditTrailEntry, RoleGrant, SecretInfo, WorkerInfo
 from noetl.views.log import instant
 
 EXPIRY_MAX_S: Final = 10 * 366 * 86_400
@@ -141,3 +141,37 @@ class WhoamiResponse(Struct, frozen=True, kw_only=True):
     scopes: tuple[str, ...]
     open: bool  # the server needs no token
     roles: tuple[RoleGrant, ...] | UnsetType = UNSET  # the scopes follow from them, and have their limits
+
+
+# The audit trail
+
+AuditAction: TypeAlias = Literal["start", "command", "register", "secret", "token", "sign-in", "denied", "lost"]
+
+
+class AuditItem(Struct, frozen=True, kw_only=True):
+    """Who did what, when."""
+
+    id: int
+    at: str
+    action: str
+    what: str
+    target: str
+    who: str
+    caller: str
+    address: str
+    detail: str
+    times: int
+
+    @staticmethod
+    def from_record(record: AuditRecord) -> AuditItem:
+        return AuditItem(id=record.id, **{**record.entry._asdict(), "at": instant(record.entry.at)})
+
+    def to_record(self) -> AuditRecord:
+        """Raises msgspec.ValidationError when the time is invalid."""
+        fields = {name: getattr(self, name) for name in AuditTrailEntry._fields}
+        return AuditRecord(self.id, AuditTrailEntry(**{**fields, "at": to_datetime(self.at)}))
+
+
+class AuditPage(Struct, frozen=True, kw_only=True):
+    items: tuple[AuditItem, ...]
+    next: int | None = None

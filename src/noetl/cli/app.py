@@ -16,7 +16,7 @@ MODULES: Final = (  # in the order in which the help lists their commands
     "check", "explain", "migrate", "schema",
     "run", "control",
     "register", "playbooks", "context", "gc", "init",
-    "show", "events", "state", "output", "audit",
+    "show", "events", "state", "output", "audit", "audit_log",
     "secrets", "server", "token", "tools", "up", "doctor",
 )  # fmt: skip
 

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 
 from noetl.api.admin import (
     ApiTokenItem,
+    AuditItem,
+    AuditPage,
     CredentialItem,
     CredentialList,
     CredentialStored,
@@ -43,7 +45,7 @@ from noetl.engine import Event
 from noetl.engine.facts import Fact
 from noetl.errors import Unavailable
 from noetl.output import JSON
-from noetl.ports import ApiToken, RoleGrant, SecretInfo
+from noetl.ports import ApiToken, AuditRecord, RoleGrant, SecretInfo
 from noetl.secret import Secret
 from noetl.views.documents import ShowDocument
 from noetl.views.envelopes import Envelope
@@ -215,6 +217,21 @@ class Client:
 
     async def remove_token(self, id: str) -> None:
         await self.http.send("DELETE", f"/tokens/{quote(id, safe='')}")
+
+    async def audit(
+        self,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        since: datetime | None = None,
+        action: str | None = None,
+        who: str | None = None,
+    ) -> list[AuditRecord]:
+        """A page of the audit trail, the newest first."""
+        at = None if since is None else since.isoformat()
+        params: dict[str, JSON] = {"limit": limit, "before": before, "since": at, "action": action, "who": who}
+        response = await self.http.request("GET", "/audit", params=params)
+        return response.read_as(AuditPage, lambda page: list(map(AuditItem.to_record, page.items)))
 
     async def workers(self) -> dict[str, JSON]:
         """`{workers, pools}`."""

@@ -55,3 +55,13 @@ def new_token(
 def digest_of(text: str) -> bytes:
     """The key under which a token is stored."""
     return hashlib.sha256(text.encode(errors="replace")).digest()
+
+
+def rights_of(token: ApiToken) -> str:
+    """`operator orders/* (pools default)`, or the scopes of a token without roles."""
+    if not token.roles:
+        return " ".join(scope for scope in SCOPES if scope in token.scopes)
+    return "; ".join(
+        f"{each.role} {' '.join(each.paths)}" + ("" if "*" in each.pools else f" (pools {' '.join(each.pools)})")
+        for each in token.roles
+    )

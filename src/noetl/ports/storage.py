@@ -403,3 +403,50 @@ class ApiTokenStore(Protocol):
     async def remove(self, id: str) -> None:
         """Raises NotFound."""
         ...
+
+
+class AuditTrailEntry(NamedTuple):
+    """Who did what, when. It contains names and ids, never values."""
+
+    at: datetime
+    action: str  # start, command, register, secret, token, sign-in, denied, lost
+    what: str  # the operation: `cancel`, `set`; of a denied one the request: `GET /executions/{execution_id}`
+    target: str  # an execution, `path@version`, the name of a secret, the id of a token; "": none
+    who: str  # the name of the token; "": a caller without a token
+    caller: str = ""  # the id of the token
+    address: str = ""  # from which the request came: that of a proxy if there is one
+    detail: str = ""
+    times: int = 1  # of equal requests that one entry of denied ones stands for
+
+
+class AuditRecord(NamedTuple):
+    """An entry with its number, by which pages continue."""
+
+    id: int
+    entry: AuditTrailEntry
+
+
+AuditRecords: TypeAlias = list[AuditRecord]
+
+
+class AuditStore(Protocol):
+    """The audit trail. Entries can be added and read; the database refuses to change or delete them.
+
+    Every method raises Unavailable.
+    """
+
+    async def add(self, entries: Sequence[AuditTrailEntry]) -> None:
+        """All or none of them. They are durable when the method returns."""
+        ...
+
+    async def read(
+        self,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        since: datetime | None = None,
+        action: str | None = None,
+        who: str | None = None,
+    ) -> AuditRecords:
+        """The newest first. `before`: the id of the last one on the previous page."""
+        ...

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from typing import NamedTuple
 
 from noetl.clock import SystemClock
 from noetl.errors import Rejected, install_hint
-from noetl.ports import ApiTokenStore
+from noetl.ports import ApiTokenStore, AuditStore
 from noetl.runtime.settings import RESULTS, Settings
 from noetl.worker.result_stores import NamedStore, ResultStores
 
@@ -57,19 +58,27 @@ def open_remote_store(settings: Settings, url: str, inbox: str = "") -> NamedSto
     raise Rejected("bad-setting", f"{RESULTS} names an unknown store: use {known}")
 
 
+class TokenStores(NamedTuple):
+    """API tokens, and the audit trail that records changes of them."""
+
+    tokens: ApiTokenStore
+    audit: AuditStore
+
+
 @asynccontextmanager
-async def open_tokens(url: str) -> AsyncIterator[ApiTokenStore]:
+async def open_tokens(url: str) -> AsyncIterator[TokenStores]:
     """The API tokens in a PostgreSQL database. The first token is made here: the API asks for a token itself.
 
     Raises Rejected when the driver is not installed, and Unavailable when the database does not answer.
     """
     try:
+        from noetl.adapters.postgres.audit import PostgresAudit
         from noetl.adapters.postgres.database import open_postgres
         from noetl.adapters.postgres.secrets import PostgresTokens
     except ImportError as error:
         raise Rejected("no-adapter", f"PostgreSQL requires an extra: {install_hint('postgres')}") from error
     database = open_postgres(url, SystemClock())
     try:
-        yield PostgresTokens(database)
+        yield TokenStores(PostgresTokens(database), PostgresAudit(database))
     finally:
         await database.close()

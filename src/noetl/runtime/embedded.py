@@ -53,6 +53,7 @@ from noetl.worker.worker import LogLineHook, Worker, WorkerPorts
 if TYPE_CHECKING:
     from noetl.adapters.secrets.providers import CredentialProviders
     from noetl.adapters.secrets.stored import StoredSecrets
+    from noetl.adapters.sqlite.audit import SqliteAudit
     from noetl.adapters.sqlite.secrets import SqliteTokens
 
 POLL_S = 0.2  # between two reads of the inbox, and between two sweeps during a cancellation
@@ -82,6 +83,12 @@ class LocalStore(NamedTuple):
         from noetl.adapters.sqlite.secrets import SqliteTokens
 
         return SqliteTokens(self.database)
+
+    @property
+    def audit(self) -> SqliteAudit:
+        from noetl.adapters.sqlite.audit import SqliteAudit
+
+        return SqliteAudit(self.database)
 
     def close(self) -> None:
         self.database.close()
@@ -306,9 +313,13 @@ class EmbeddedRuntime:
     async def wait_until_idle(self, execution_id: str) -> State:
         """Wait until it has ended or is paused. Raises Unavailable when the disk fails."""
         live = await self.control.load(execution_id)
-        if _is_idle(live.state):
+        if not live.busy and _is_idle(live.state):
             return live.state
         waiter = self._waiters.setdefault(execution_id, asyncio.get_running_loop().create_future())
+        # During a commit the state is ahead of the log, so it is read after the commit.
+        with suppress(Unavailable):  # the commit failed and is repeated
+            if await self.control.read(live, lambda: _is_idle(live.state)):
+                resolve(self._waiters.pop(execution_id, waiter), live.state)
         return await asyncio.shield(waiter)
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:

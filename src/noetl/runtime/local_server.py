@@ -84,6 +84,7 @@ class LocalServer:
             results=storage.results,
             secrets=storage.secrets,
             tokens=storage.tokens,
+            audit=storage.audit,
             feed=self.feed,
             workers=EmbeddedWorkerRegistry(self.runtime),
             tools=tools,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.adapters.nats.results import NatsResults
+from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
@@ -162,6 +163,7 @@ class ServerRuntime:
             results=self.results,
             secrets=self.secrets,
             tokens=PostgresTokens(self.database),
+            audit=PostgresAudit(self.database),
             feed=self.feed,
             workers=self.registry,
             tools=self.tools,

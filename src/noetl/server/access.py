@@ -15,12 +15,12 @@ from litestar.handlers import BaseRouteHandler
 from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.net.program import Program
 from noetl.playbook.model import Task
-from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, Caller
+from noetl.server.auth import CALLER, CHALLENGE, LOCAL, PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.services import Services
 
-SERVICES: Final = "services"  # the key of the Services in the state of the application
+CONTEXT: Final = "context"  # the key of the AppContext in the state of the application
 LIMIT: Final = "limit"  # the key of the following in the options of a route
 UNLIMITED: Final = "nothing"  # the route shows and changes nothing that belongs to a path or a pool
 BY_EXECUTION: Final = "execution"  # the path of the execution that the URL names; commands also need its pools
@@ -34,6 +34,10 @@ LIMITS: Final = {
     FILTERED: "lists only what is within the limits",
     EVERYWHERE: "refused for a role with limits",
 }
+
+
+class Hidden(NotFound):
+    """The object exists, outside of the caller's paths. The response is that to an unknown object."""
 
 
 async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
@@ -50,13 +54,15 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     assert isinstance(caller, Caller)
     if scope is None or not caller.may(scope):
         raise low_scope(caller, scope)
+    if caller.id != LOCAL.id:
+        connection.app.state[CONTEXT].audit.sign_in(caller)
     if caller.roles:
         await _check_limit(connection, handler.opt.get(LIMIT), caller, scope)
 
 
 async def _check_limit(connection: ASGIConnection[Any, Any, Any, Any], limit: Any, caller: Caller, scope: str) -> None:
     if limit == BY_EXECUTION:
-        services: Services = connection.app.state[SERVICES]
+        services: Services = connection.app.state[CONTEXT].services
         await _check_execution(services, caller, scope, connection.path_params["execution_id"])
     elif limit not in (UNLIMITED, BY_NAME, FILTERED) and not caller.may_everywhere(scope):
         raise ApiError(
@@ -67,7 +73,7 @@ async def _check_limit(connection: ASGIConnection[Any, Any, Any, Any], limit: An
 async def _check_execution(services: Services, caller: Caller, scope: str, execution_id: str) -> None:
     head = await services.listing.head(checked_id(execution_id))
     if not caller.may("read", head.path):
-        raise NotFound(f"no execution {execution_id}")
+        raise Hidden(f"no execution {execution_id}")
     if not caller.may(scope, head.path):
         raise low_scope(caller, scope, head.path)
     if scope != "read" and caller.pools(scope, head.path) is not None:
@@ -86,7 +92,7 @@ def outside(caller: Caller, what: str) -> ApiError:
 def check_readable(caller: Caller, path: str, missing: str) -> None:
     """Raises NotFound with the words of an unknown object."""
     if not caller.may("read", path):
-        raise NotFound(missing)
+        raise Hidden(missing)
 
 
 def check_playbook(caller: Caller, scope: str, path: str) -> None:

@@ -14,8 +14,8 @@ from noetl import __version__
 from noetl.api.admin import CredentialValue, TokenRequest
 from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
 from noetl.server import static
-from noetl.server.access import LIMIT, SERVICES, UNLIMITED, guard
-from noetl.server.auth import SCOPE
+from noetl.server.access import CONTEXT, FILTERED, LIMIT, Hidden, guard
+from noetl.server.auth import CALLER, SCOPE, Caller
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies, provide_caller
@@ -36,6 +36,7 @@ _TAGS: Final = {
     "tools": "Kinds of tools",
     "workers": "Workers and pools",
     "tokens": "API tokens and their scopes",
+    "audit": "The audit trail",
     "server": "The server itself",
 }
 
@@ -75,7 +76,7 @@ def openapi_config() -> OpenAPIConfig:
             "/schema",
             route_handlers=[],
             include_in_schema=False,
-            opt={SCOPE: "read", LIMIT: UNLIMITED},
+            opt={SCOPE: "read", LIMIT: FILTERED},
             before_request=_load_playbooks,
             after_request=_replace_not_found_page,
         ),
@@ -89,7 +90,6 @@ def openapi_config() -> OpenAPIConfig:
 
 
 BODY_MAX: Final = 2 << 20
-_CONTEXT: Final = "context"  # the key of the AppContext in the state of the application
 _PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a request
 
 _ROUTES: Final = (admin, playbooks, check, executions, run, logs, results, static)
@@ -104,6 +104,18 @@ class _Request(Request[Any, Any, Any]):
             raise ApiError(400, "bad-json", "the body cannot be parsed: it is nested too deep") from error
 
 
+def _handle_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:
+    """The response to an exception. A denied request is part of the audit trail: its route, without its values."""
+    response = handle_exception(request, error)
+    if response.status_code in (401, 403) or isinstance(error, Hidden):
+        caller = request.scope["state"].get(CALLER)
+        what = f"{request.method} {request.scope.get('path_template', '')}"
+        address = (request.scope.get("client") or ("?", 0))[0]
+        code = error.details.code if isinstance(error, ApiError) else "outside-paths"
+        context_of(request.app).audit.deny(caller if isinstance(caller, Caller) else None, address, what, code)
+    return response
+
+
 def make_app(services: Services, settings: ServerSettings) -> Litestar:
     """`settings.open` is only safe for an address that no other machine can reach."""
     context = AppContext(services, settings)
@@ -111,15 +123,14 @@ def make_app(services: Services, settings: ServerSettings) -> Litestar:
         route_handlers=[route for module in _ROUTES for route in module.ROUTES],
         dependencies=dependencies(context),
         guards=[guard],
-        exception_handlers={Exception: handle_exception},
+        exception_handlers={Exception: _handle_exception},
         request_class=_Request,
         request_max_body_size=BODY_MAX,
         openapi_config=openapi_config(),
         logging_config=None,
         debug=False,
     )
-    app.state[_CONTEXT] = context
-    app.state[SERVICES] = services
+    app.state[CONTEXT] = context
     limiter = RateLimiter(services.clock, settings.requests_per_s, settings.requests_burst)
     # The framework's own middleware runs only for paths that have a route. This one sees every request.
     app.asgi_handler = RequestMiddleware(app.asgi_handler, context.authenticator, limiter, settings)
@@ -127,6 +138,6 @@ def make_app(services: Services, settings: ServerSettings) -> Litestar:
 
 
 def context_of(app: Litestar) -> AppContext:
-    context = app.state[_CONTEXT]
+    context = app.state[CONTEXT]
     assert isinstance(context, AppContext)
     return context

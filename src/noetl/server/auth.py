@@ -34,6 +34,7 @@ class Caller(NamedTuple):
     name: str  # as the log records it
     scopes: frozenset[str]
     roles: tuple[RoleGrant, ...] = ()  # empty: the scopes hold for all paths and pools
+    address: str = ""  # from which the request came
 
     def may(self, scope: str, path: str | None = None) -> bool:
         """Whether a role permits the scope for this path. None: for any path at all."""
@@ -102,7 +103,7 @@ class Authenticator:
         found = self._cache.peek(digest_of(text))
         return found.token if found is not None and self._clock.monotonic() < found.until else None
 
-    async def authenticate(self, text: str) -> Caller:
+    async def authenticate(self, text: str, address: str = "") -> Caller:
         """Raises ApiError, or Unavailable."""
         digest = digest_of(text)
         found = self._cache.peek(digest)
@@ -115,7 +116,7 @@ class Authenticator:
         if token.expires_at is not None and token.expires_at <= self._clock.now():
             detail = f'the token "{token.name}" has expired: create a new one'
             raise ApiError(401, "expired-token", detail, CHALLENGE)
-        return Caller(token.id, token.name, token.scopes, token.roles)
+        return Caller(token.id, token.name, token.scopes, token.roles, address)
 
 
 def bearer_token(header: str | None) -> str | None:

@@ -85,7 +85,7 @@ class RequestMiddleware:
         if self._open:
             _check_host(headers, is_navigation=_is_navigation(scope, headers))
             self._count(address)
-            return LOCAL
+            return LOCAL._replace(address=address)
         try:
             header = headers.get(b"authorization")
             token = bearer_token(None if header is None else header.decode("latin-1"))
@@ -98,7 +98,7 @@ class RequestMiddleware:
         if token is None:
             return None
         try:
-            return await self._authenticator.authenticate(token)
+            return await self._authenticator.authenticate(token, address)
         except (ApiError, Unavailable) as error:
             return error
 

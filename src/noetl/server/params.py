@@ -14,6 +14,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from noetl.api.executions import VERSION_MAX
 from noetl.api.playbooks import ProblemDetails
 from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
+from noetl.server.audit import AuditTrail
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
@@ -57,11 +58,13 @@ class AppContext:
         self.run_schemas = RunSchemas(services, self.cpu_pool)
         self.streams = StreamHub(services, settings.subscribers_max)
         self.waiters = CompletionWaiters(services)
+        self.audit = AuditTrail(services.audit, services.clock)
 
     async def close(self) -> None:
         """End all waiting requests and all streams; their clients are asked to reconnect."""
         self.waiters.close()
         await self.streams.close()
+        await self.audit.close()
 
 
 ServicesParam: TypeAlias = NamedDependency[SkipValidation[Services]]

@@ -127,7 +127,9 @@ async def refusals_recorded(context: AppContext, request: StartRequest, caller: 
         if path is None:
             raise
         refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name, request.ctx)
-        raise RecordedRefusal(error, await context.services.record_refusal(refusal)) from error
+        execution_id = await context.services.record_refusal(refusal)
+        context.audit.collect(caller, "start", "refused", execution_id, path)
+        raise RecordedRefusal(error, execution_id) from error
 
 
 async def _path_and_digest(context: AppContext, request: StartRequest) -> tuple[str | None, str]:

@@ -16,6 +16,7 @@ from noetl.control.refusals import Refusal
 from noetl.playbook.kinds import Kinds
 from noetl.ports import (
     ApiTokenStore,
+    AuditStore,
     Catalog,
     EventStore,
     Feed,
@@ -132,6 +133,7 @@ class Services(NamedTuple):
     results: ResultStore
     secrets: Secrets
     tokens: ApiTokenStore
+    audit: AuditStore
     feed: Feed
     workers: WorkerRegistry
     tools: Tools

@@ -18,7 +18,7 @@ from noetl.secret import Secret
 from noetl.session.errors import UsageError
 
 if TYPE_CHECKING:
-    from noetl.session.protocol import Session, TokenAdmin
+    from noetl.session.protocol import AuditReader, Session, TokenAdmin
 
 
 LOCAL: Final = "local"  # the name of the database, which is always there
@@ -257,8 +257,28 @@ async def open_token_admin(target: Target, *, create: bool = False) -> AsyncIter
         from noetl.runtime.adapters import open_tokens
         from noetl.session.local import StoredTokens
 
-        async with open_tokens(url) as tokens:
-            yield StoredTokens(tokens, SystemClock())
+        async with open_tokens(url) as stores:
+            yield StoredTokens(stores.tokens, SystemClock(), stores.audit)
         return
     async with open_session(target, create=create) as session:
         yield session.tokens
+
+
+@asynccontextmanager
+async def open_audit(target: Target) -> AsyncIterator[AuditReader]:
+    """The audit trail of a server, of a database file, or of a PostgreSQL. Raises UsageError without a file."""
+    if isinstance(target, DatabaseTarget) and (url := database_url(target.option)) is not None:
+        from noetl.runtime.adapters import open_tokens
+
+        async with open_tokens(url) as stores:
+            yield stores.audit.read
+    elif isinstance(target, Server):
+        from noetl.session.remote import RemoteSession
+
+        async with RemoteSession(target.url, target.token, hint=target.hint) as remote:
+            yield remote.client.audit
+    else:
+        from noetl.session.local import LocalSession
+
+        async with LocalSession(target.path, hint=target.hint, create=False) as local:
+            yield local.store.audit.read

@@ -52,7 +52,17 @@ from noetl.views.documents import ShowDocument, show_document
 if TYPE_CHECKING:
     from noetl.errors import Problem
     from noetl.net.inputs import Inputs
-    from noetl.ports import ApiToken, ApiTokenStore, Catalog, ExecutionListing, LogRow, RoleGrant
+    from noetl.ports import (
+        ApiToken,
+        ApiTokenStore,
+        AuditStore,
+        AuditTrailEntry,
+        Catalog,
+        ExecutionListing,
+        LogRow,
+        RoleGrant,
+        SecretInfo,
+    )
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin
 
@@ -85,20 +95,22 @@ class InstalledTools(NamedTuple):
 
 
 class StoredTokens:
-    """API tokens in a database of ours."""
+    """API tokens in a database of ours. The audit trail records changes under the name of the local user."""
 
-    def __init__(self, tokens: ApiTokenStore, clock: Clock) -> None:
+    def __init__(self, tokens: ApiTokenStore, clock: Clock, audit: AuditStore) -> None:
         self._tokens = tokens
         self._clock = clock
+        self._audit = audit
 
     async def create(
         self, name: str, scopes: frozenset[str], lasts_s: float | None, roles: Sequence[RoleGrant] = ()
     ) -> NewToken:
-        from noetl.control.api_tokens import digest_of, new_token
+        from noetl.control.api_tokens import digest_of, new_token, rights_of
 
         expires_at = None if lasts_s is None else self._clock.now() + timedelta(seconds=lasts_s)
         token, text = new_token(name, scopes, expires_at, self._clock, os.urandom, roles=roles)
         await self._tokens.add(token, digest_of(text))
+        await self._audit.add([_local(self._clock, "token", "create", token.id, f"{token.name}: {rights_of(token)}")])
         return NewToken(token, text)
 
     async def list(self) -> list[ApiToken]:
@@ -106,6 +118,46 @@ class StoredTokens:
 
     async def remove(self, id: str) -> None:
         await self._tokens.remove(id)
+        await self._audit.add([_local(self._clock, "token", "revoke", id)])
+
+
+class AuditedSecrets:
+    """Stored secrets in a database of ours. The audit trail records changes, without values."""
+
+    def __init__(self, secrets: SecretAdmin, clock: Clock, audit: AuditStore) -> None:
+        self._secrets = secrets
+        self._clock = clock
+        self._audit = audit
+
+    async def set(self, name: str, value: str) -> int:
+        version = await self._secrets.set(name, value)
+        await self._audit.add([_local(self._clock, "secret", "set", name, f"version {version}")])
+        return version
+
+    async def remove(self, name: str) -> None:
+        await self._secrets.remove(name)
+        await self._audit.add([_local(self._clock, "secret", "remove", name)])
+
+    async def rotate(self) -> int:
+        count = await self._secrets.rotate()
+        await self._audit.add([_local(self._clock, "secret", "rotate", "", f"{count} secrets")])
+        return count
+
+    async def list(self) -> Sequence[SecretInfo]:
+        return await self._secrets.list()
+
+
+def _local(clock: Clock, action: str, what: str, target: str, detail: str = "") -> AuditTrailEntry:
+    """An entry about a command on this machine that used the database itself."""
+    import getpass
+
+    from noetl.ports import AuditTrailEntry
+
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container may have no name for its user
+        user = str(os.getuid())
+    return AuditTrailEntry(clock.now(), action, what, target, f"local user {user}", "local", "", detail)
 
 
 class LocalSession(SessionVerbs):
@@ -179,11 +231,11 @@ class LocalSession(SessionVerbs):
 
     @property
     def secrets(self) -> SecretAdmin:
-        return self.store.secrets
+        return AuditedSecrets(self.store.secrets, self.clock, self.store.audit)
 
     @property
     def tokens(self) -> TokenAdmin:
-        return StoredTokens(self.store.tokens, self.clock)
+        return StoredTokens(self.store.tokens, self.clock, self.store.audit)
 
     @cached_property
     def installed(self) -> InstalledTools:

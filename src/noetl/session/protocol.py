@@ -14,13 +14,14 @@ from noetl.engine.state import LIVE, State, Status
 from noetl.ports import ExecutionHead
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from pathlib import Path
 
     from noetl.clock import Clock
     from noetl.engine import Event
     from noetl.errors import Problem
     from noetl.output import JSON
-    from noetl.ports import ApiToken, Catalog, ExecutionListing, LogRow, RoleGrant, SecretInfo, Snapshot
+    from noetl.ports import ApiToken, AuditRecord, Catalog, ExecutionListing, LogRow, RoleGrant, SecretInfo, Snapshot
     from noetl.session.catalog import PlaybookCatalog
     from noetl.session.declared import WorkloadSource
     from noetl.session.execution import Execution
@@ -142,6 +143,20 @@ class TokenAdmin(Protocol):
     async def remove(self, id: str) -> None:
         """Raises NotFound."""
         ...
+
+
+class AuditReader(Protocol):
+    """Reads the audit trail, as `AuditStore.read`."""
+
+    async def __call__(
+        self,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        since: datetime | None = None,
+        action: str | None = None,
+        who: str | None = None,
+    ) -> list[AuditRecord]: ...
 
 
 class Session(Protocol):

@@ -38,6 +38,9 @@ export type RegisteredPlaybook = Schemas["RegisterResponse"];
 export type PlaybookCheck = Schemas["CheckResponse"];
 export type PlaybookProblem = Schemas["ProblemDocument"];
 
+export type AuditPage = Schemas["AuditPage"];
+export type AuditEntry = Schemas["AuditItem"];
+
 export type CredentialList = Schemas["CredentialList"];
 export type StoredCredential = Schemas["CredentialStored"];
 export type ToolList = Schemas["ToolList"];

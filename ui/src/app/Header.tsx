@@ -3,7 +3,7 @@ import { clearToken } from "../api/token";
 import { Button } from "../design/Button";
 import { Search } from "./Search";
 import { Link } from "./router";
-import { useSession } from "./session";
+import { useHasScope, useSession } from "./session";
 import { type Theme, setTheme, useTheme } from "./theme";
 
 const PAGES = [
@@ -13,6 +13,7 @@ const PAGES = [
   { to: "/credentials", label: "Credentials" },
   { to: "/workers", label: "Workers" },
   { to: "/health", label: "Health" },
+  { to: "/audit", label: "Audit", scope: "admin" },
 ];
 
 const NEXT: Record<Theme, { theme: Theme; icon: string; label: string }> = {
@@ -38,6 +39,7 @@ interface HeaderProps {
 
 export function Header({ path, search, onHelp }: HeaderProps) {
   const session = useSession();
+  const isAdmin = useHasScope("admin");
   return (
     <header className="header">
       <Link to="/executions" className="brand" aria-label="NoETL, all executions">
@@ -45,7 +47,7 @@ export function Header({ path, search, onHelp }: HeaderProps) {
         <span>NoETL</span>
       </Link>
       <nav className="nav" aria-label="Pages">
-        {PAGES.map(({ to, label }) => (
+        {PAGES.filter(({ scope }) => scope === undefined || isAdmin).map(({ to, label }) => (
           <Link key={to} to={to} aria-current={path.startsWith(to) ? "page" : undefined}>
             {label}
           </Link>

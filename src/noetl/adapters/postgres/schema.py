@@ -126,7 +126,27 @@ CREATE TABLE noetl.documents ( -- playbooks that tasks have made: found by diges
 
 _ROLES: Final = "ALTER TABLE noetl.tokens ADD COLUMN roles text NOT NULL DEFAULT '[]'"  # JSON; empty: no limits
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS, _ROLES)  # the n-th changes version n to n + 1
+_AUDIT: Final = """
+CREATE TABLE noetl.audit ( -- append-only: see the triggers
+    id      bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    at      timestamptz NOT NULL,
+    action  text NOT NULL,
+    what    text NOT NULL,
+    target  text NOT NULL,
+    who     text NOT NULL,
+    caller  text NOT NULL,
+    address text NOT NULL,
+    detail  text NOT NULL,
+    times   bigint NOT NULL
+);
+CREATE INDEX audit_by_time ON noetl.audit (at);
+CREATE FUNCTION noetl.refuse_audit_change() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'the audit trail is append-only'; END $$;
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON noetl.audit
+FOR EACH STATEMENT EXECUTE FUNCTION noetl.refuse_audit_change();
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS, _ROLES, _AUDIT)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 # From the tables of the catalog: to_regclass would use the state from before the wait for the lock.

@@ -126,13 +126,28 @@ CREATE TABLE documents ( -- playbooks that tasks have made: found by digest, and
 
 _ROLES: Final = "ALTER TABLE tokens ADD COLUMN roles TEXT NOT NULL DEFAULT '[]'"  # JSON; empty: no limits
 
-_STEPS: Final[tuple[str, ...]] = (
-    _FIRST,
-    _SECRETS,
-    _VERSIONS,
-    _DOCUMENTS,
-    _ROLES,
-)  # the n-th changes version n to n + 1
+_AUDIT: Final = """
+CREATE TABLE audit ( -- append-only: see the triggers
+    id      INTEGER PRIMARY KEY AUTOINCREMENT,
+    at      INTEGER NOT NULL,
+    action  TEXT NOT NULL,
+    what    TEXT NOT NULL,
+    target  TEXT NOT NULL,
+    who     TEXT NOT NULL,
+    caller  TEXT NOT NULL,
+    address TEXT NOT NULL,
+    detail  TEXT NOT NULL,
+    times   INTEGER NOT NULL
+) STRICT;
+CREATE INDEX audit_by_time ON audit (at);
+CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END;
+CREATE TRIGGER audit_is_not_deleted BEFORE DELETE ON audit
+BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END;
+"""
+
+# The n-th changes version n to n + 1
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT)
 VERSION: Final = len(_STEPS)
 
 

@@ -158,7 +158,7 @@ def list_tokens(*, db: Db = None, server: Server = None, format: Format = "auto"
             reporter.errors.line("nothing to list: there is no token here")
             return 0
         documents = [token_document(each, SCOPES) for each in found]
-        return reporter.show(documents, token_table(found, SCOPES, SystemClock().now()))
+        return reporter.show(documents, token_table(found, SystemClock().now()))
 
     finish(format, command)
 

@@ -177,28 +177,20 @@ def token_document(token: ApiToken, scopes: Sequence[str]) -> dict[str, JSON]:
     }
 
 
-def token_table(found: Sequence[ApiToken], scopes: Sequence[str], now: datetime) -> list[list[Styled]]:
+def token_table(found: Sequence[ApiToken], now: datetime) -> list[list[Styled]]:
+    from noetl.control.api_tokens import rights_of
+
     rows = [
         [
             Styled(each.id, "name"),
             Styled(visible(each.name)),
-            Styled(visible(_rights(each, scopes))),
+            Styled(visible(rights_of(each))),
             Styled(ago(each.created_at, now), "faint"),
             _expiry(each.expires_at, now),
         ]
         for each in found
     ]
     return titled(("ID", "NAME", "SCOPES", "CREATED", "EXPIRES"), rows)
-
-
-def _rights(token: ApiToken, scopes: Sequence[str]) -> str:
-    """`operator orders/* (pools default)`, or the scopes of a token without roles."""
-    if not token.roles:
-        return " ".join(scope for scope in scopes if scope in token.scopes)
-    return "; ".join(
-        f"{each.role} {' '.join(each.paths)}" + ("" if "*" in each.pools else f" (pools {' '.join(each.pools)})")
-        for each in token.roles
-    )
 
 
 def _expiry(at: datetime | None, now: datetime) -> Styled:

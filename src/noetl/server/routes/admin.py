@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-from datetime import timedelta
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Annotated, Final
 
 from litestar import Response, delete, get, post, put
-from litestar.params import JSONBody, PathParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET
 from msgspec.structs import asdict
 
 from noetl import __version__
 from noetl.api.admin import (
     ApiTokenItem,
+    AuditAction,
+    AuditItem,
+    AuditPage,
     CredentialItem,
     CredentialList,
     CredentialStored,
@@ -29,7 +32,7 @@ from noetl.api.admin import (
     WorkersResponse,
 )
 from noetl.api.analysis import ToolDetails, ToolList, ToolSummary
-from noetl.control.api_tokens import digest_of, new_token
+from noetl.control.api_tokens import digest_of, new_token, rights_of
 from noetl.errors import NotFound
 from noetl.ports import WorkerInfo
 from noetl.server.access import check_readable, low_scope, outside
@@ -41,10 +44,13 @@ from noetl.server.params import (
     OF_LIST,
     OF_NAME,
     OF_NOTHING,
+    PAGE,
     READ,
+    SEQ_MAX,
     WRITE,
     CallerParam,
     ContextParam,
+    Limit,
     ServicesParam,
     clean_text,
     response,
@@ -107,22 +113,25 @@ async def credentials(services: ServicesParam, caller: CallerParam) -> Credentia
 
 @route(put, WRITE | OF_NAME, "credentials", "/credentials/{name:path}", "Set a value", 422)
 async def set_credential(
-    services: ServicesParam, caller: CallerParam, name: CredentialName, data: JSONBody[CredentialValue]
+    context: ContextParam, caller: CallerParam, name: CredentialName, data: JSONBody[CredentialValue]
 ) -> CredentialStored:
     """The value is encrypted and never returned. Tasks use it through `auth` or `keychain`."""
     known = clean_text(name.removeprefix("/"), "name")
     if not caller.may("write", known):
         raise outside(caller, f'a secret with the name "{known}"')
-    return CredentialStored(name=known, version=await services.secrets.set(known, data.value))
+    version = await context.services.secrets.set(known, data.value)
+    await context.audit.record(caller, "secret", "set", known, f"version {version}")
+    return CredentialStored(name=known, version=version)
 
 
 @route(delete, WRITE | OF_NAME, "credentials", "/credentials/{name:path}", "Remove a value", 404)
-async def remove_credential(services: ServicesParam, caller: CallerParam, name: CredentialName) -> None:
+async def remove_credential(context: ContextParam, caller: CallerParam, name: CredentialName) -> None:
     known = clean_text(name.removeprefix("/"), "name")
     if not caller.may("write", known):
         check_readable(caller, known, f'no secret "{known}" is stored')
         raise low_scope(caller, "write", known)
-    await services.secrets.remove(known)
+    await context.services.secrets.remove(known)
+    await context.audit.record(caller, "secret", "remove", known)
 
 
 # Tools and workers
@@ -179,14 +188,15 @@ async def tokens(services: ServicesParam, caller: CallerParam) -> TokenList:
 
 
 @route(post, ADMIN | OF_NAME, "tokens", "/tokens", "Create a token", 409, 422)
-async def add_token(services: ServicesParam, caller: CallerParam, data: JSONBody[TokenRequest]) -> TokenCreated:
+async def add_token(context: ContextParam, caller: CallerParam, data: JSONBody[TokenRequest]) -> TokenCreated:
     """Give either `scopes` or `roles`. An admin with limits gives roles within its own limits."""
     if not caller.may_grant(data.roles):
         raise outside(caller, "a token with these roles: give roles within its own paths and pools")
-    expires_in_s = data.expires_in_s
+    services, expires_in_s = context.services, data.expires_in_s
     expires_at = None if expires_in_s is None else services.clock.now() + timedelta(seconds=expires_in_s)
     token, text = new_token(data.name, data.scopes, expires_at, services.clock, os.urandom, roles=data.roles)
     await services.tokens.add(token, digest_of(text))
+    await context.audit.record(caller, "token", "create", token.id, f"{token.name}: {rights_of(token)}")
     return TokenCreated(id=token.id, token=text)
 
 
@@ -204,9 +214,33 @@ async def remove_token(
             raise NotFound(f"no token {id!a}: see noetl token list")
     await services.tokens.remove(id)
     context.authenticator.clear_cache()
+    await context.audit.record(caller, "token", "revoke", id)
+
+
+# The audit trail
+
+
+@route(get, ADMIN | OF_ALL, "audit", "/audit", "Who did what, the newest first")
+async def audit(
+    context: ContextParam,
+    *,
+    since: Annotated[datetime | None, QueryParameter(description="only at this time or later, RFC 3339")] = None,
+    action: Annotated[AuditAction | None, QueryParameter(description="only this kind of action")] = None,
+    who: Annotated[str | None, QueryParameter(description="only this name of a token", max_length=200)] = None,
+    before: Annotated[int | None, QueryParameter(description="`next` of the previous page", ge=1, le=SEQ_MAX)] = None,
+    limit: Limit = PAGE,
+) -> AuditPage:
+    """Contains names and ids, never values. Equal denied requests within a minute are one entry."""
+    await context.audit.flush(denied=True)
+    if since is not None and since.tzinfo is None:
+        raise ApiError(400, "bad-request", "since: add a time zone, as in 2026-01-31T12:00:00Z")
+    name = None if who is None else clean_text(who, "who")
+    found = await context.services.audit.read(limit, before=before, since=since, action=action, who=name)
+    more = found[-1].id if len(found) == limit else None
+    return AuditPage(items=tuple(map(AuditItem.from_record, found)), next=more)
 
 
 ROUTES = [
     health, ready, metrics, whoami, credentials, set_credential, remove_credential, tools, tool, workers,
-    tokens, add_token, remove_token,
+    tokens, add_token, remove_token, audit,
 ]  # fmt: skip

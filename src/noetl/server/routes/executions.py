@@ -137,6 +137,7 @@ async def started(
                 resolved = await resolve(context, data, caller)
                 command = Start(workload=workload, ctx=ctx, by=caller.name)
                 await services.link.start(execution_id, resolved.digest, command)
+                context.audit.collect(caller, "start", "start", execution_id, data.path or resolved.digest)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
         yield StartedExecution(execution_id, is_new, waiter, resolved.problems if resolved else ())
@@ -262,7 +263,7 @@ def _command(name: str, summary: str, *errors: int, **options: Any) -> HTTPRoute
 
 @_command("cancel", "Cancel an execution", operation_class=OptionalBody)
 async def cancel(
-    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[CancelRequest | None] = None
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[CancelRequest | None] = None
 ) -> CommandResponse:
     """Running calls have 10 s to stop. Child executions are cancelled, too.
 
@@ -271,58 +272,62 @@ async def cancel(
     """
     asked = data or CancelRequest()
     command = Cancel(reason=asked.reason, by=caller.name, compensate=asked.compensate)
-    return await _send(services, execution_id, command)
+    return await _send(context, caller, execution_id, command)
 
 
 @_command("pause", "Pause an execution: start no further steps", operation_class=OptionalBody)
 async def pause(
-    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
 ) -> CommandResponse:
     del data
-    return await _send(services, execution_id, Pause(by=caller.name))
+    return await _send(context, caller, execution_id, Pause(by=caller.name))
 
 
 @_command("resume", "Resume an execution that is paused or interrupted", operation_class=OptionalBody)
 async def resume(
-    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
 ) -> CommandResponse:
     del data
+    services = context.services
     head = await services.listing.head(checked_id(execution_id))
     if head.status == "running" and not head.owner_alive and services.resume_orphan is not None:
         await services.resume_orphan(execution_id)
+        await context.audit.record(caller, "command", "resume", execution_id)
         return CommandResponse(execution_id=execution_id, status=head.status)
-    return await _send(services, execution_id, Resume(by=caller.name))
+    return await _send(context, caller, execution_id, Resume(by=caller.name))
 
 
 @_command("retry", "Retry the failed parts of a finished execution", 422, operation_class=OptionalBody)
 async def retry(
-    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[RetryRequest | None] = None
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[RetryRequest | None] = None
 ) -> CommandResponse:
     request = data or RetryRequest()
     command = Retry(step=request.step, from_start=request.from_start, by=caller.name)
-    return await _send(services, execution_id, command)
+    return await _send(context, caller, execution_id, command)
 
 
 @_command("signal", "Send a signal that the execution waits for", 422)
 async def signal(
-    services: ServicesParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[SignalRequest]
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[SignalRequest]
 ) -> CommandResponse:
     try:
         clean_decoded(data.data)
     except NotJSON as error:
         raise Rejected("not-json", f"the signal's {error}") from error
     command = Signal(name=data.name, data=data.data, by=caller.name)
-    return await _send(services, execution_id, command)
+    return await _send(context, caller, execution_id, command)
 
 
-async def _send(services: Services, execution_id: str, command: Command) -> CommandResponse:
+async def _send(context: AppContext, caller: Caller, execution_id: str, command: Command) -> CommandResponse:
     """When this returns, the log contains the command."""
+    services = context.services
     try:
         await services.link.command(checked_id(execution_id), command)
     except (NotFound, PlaybookError):
         # A recorded start request that could not run has no playbook: report that it never began instead.
         require_started(events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again")
         raise
+    await context.audit.record(caller, "command", type(command).__name__.lower(), execution_id)
     status = await services.store.status(execution_id)
     if status is None:
         raise NotFound(f"no execution {execution_id}")

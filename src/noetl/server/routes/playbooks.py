@@ -84,6 +84,7 @@ async def register(
     known = {each.digest for each in await _versions(services, playbook.path)}
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     version = next(each for each in await services.catalog.versions(playbook.path) if each.digest == digest)
+    await context.audit.record(caller, "register", "register", f"{version.path}@{version.version}", digest)
     notes = tuple(
         UpgradeNote(code=note.code, message=note.message, line=note.at.line, column=note.at.column)
         for note in upgraded.notes
@@ -184,10 +185,11 @@ def _unified_diff(before: list[str], after: list[str], name_before: str, name_af
     404,
     status_code=204,
 )
-async def archive(services: ServicesParam, caller: CallerParam, path: PlaybookPath) -> None:
+async def archive(context: ContextParam, caller: CallerParam, path: PlaybookPath) -> None:
     """Running executions continue. Registering a text under the path makes it active again."""
     check_playbook(caller, "write", path)
-    await services.catalog.archive(clean_text(path, "path"))
+    await context.services.catalog.archive(clean_text(path, "path"))
+    await context.audit.record(caller, "register", "archive", path)
 
 
 @route(get, READ | OF_NAME, "playbooks", "/texts/{digest:str}", "A text by its digest", 404)

@@ -1,0 +1,215 @@
+"""The audit trail of a server: every change and every denied request, without values, and bounded."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from noetl.errors import Unavailable
+from noetl.ports import AuditRecord, AuditTrailEntry
+from noetl.server.audit import DENIED_MAX, DENIED_S, FLUSH_S, WAITING_MAX, AuditTrail
+from noetl.server.auth import Caller
+from noetl.server.services import ServerSettings
+from noetl.testing.fake_clock import FakeClock
+from tests.api.servers import NOOP, WAITING, ApiServer, serve
+
+SETTINGS = ServerSettings(requests_per_s=1e6, requests_burst=1e6, subscribers_max=0)
+CANARY = "hunter22-canary"
+
+
+async def entries(server: ApiServer, **wanted: Any) -> list[dict[str, Any]]:
+    """The oldest first."""
+    items: list[dict[str, Any]] = (await server.api.get("/audit", **wanted))["items"]
+    return items[::-1]
+
+
+def test_every_change_is_recorded_with_its_caller(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
+        await api.register(WAITING)
+        id = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        for command, body in (("pause", None), ("resume", None), ("signal", {"name": "go", "data": CANARY})):
+            await api.post(f"/executions/{id}/{command}", body)
+        await api.ask("PUT", "/credentials/pg", {"value": CANARY})
+        await api.ask("DELETE", "/credentials/pg")
+        made = await api.post("/tokens", {"name": "ci", "roles": [{"role": "viewer", "paths": ["a/*"]}]}, status=201)
+        await api.ask("DELETE", f"/tokens/{made['id']}")
+        await api.ask("POST", "/playbooks/archive?path=waiting")
+        found = [(each["action"], each["what"], each["target"]) for each in await entries(server)]
+        own = str(api.token).split("_")[1]
+        assert found == [
+            ("sign-in", "token", own),
+            ("register", "register", "waiting@1"),
+            ("start", "start", id),
+            ("command", "pause", id),
+            ("command", "resume", id),
+            ("command", "signal", id),
+            ("secret", "set", "pg"),
+            ("secret", "remove", "pg"),
+            ("token", "create", made["id"]),
+            ("token", "revoke", made["id"]),
+            ("register", "archive", "waiting"),
+        ]
+        whole = await entries(server)
+        assert {(each["who"], each["caller"], each["address"]) for each in whole} == {("root", own, "127.0.0.1")}
+        assert whole[8]["detail"] == "ci: viewer a/*"
+        assert CANARY not in str(whole)
+        assert made["token"].split("_")[2] not in str(whole)
+
+    serve(tmp_path, work, SETTINGS)
+
+
+def test_denied_requests_are_counted_without_their_values(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
+        id = await api.run(NOOP)
+        reader = await server.token("read", name="reader")
+        roles = [{"role": "viewer", "paths": ["other/*"]}]
+        limited = (await api.post("/tokens", {"name": "limited", "roles": roles}, status=201))["token"]
+        for _ in range(5):
+            await api.ask("GET", f"/executions/{CANARY}", token="noetl_0000_" + CANARY)
+            await api.ask("PUT", f"/credentials/{CANARY}", {"value": CANARY}, token=reader)
+            await api.ask("GET", f"/executions/{id}", token=limited)
+        found = await entries(server, action="denied")
+        assert [(each["who"], each["what"], each["detail"], each["times"]) for each in found] == [
+            ("", "GET /executions/{execution_id}", "bad-token", 5),
+            ("reader", "PUT /credentials/{name}", "low-scope", 5),
+            ("limited", "GET /executions/{execution_id}", "outside-paths", 5),
+        ]
+        assert CANARY not in str(await entries(server))
+
+    serve(tmp_path, work, SETTINGS)
+
+
+def test_filters_and_pages(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        for number in range(5):
+            await api.ask("PUT", f"/credentials/s{number}", {"value": CANARY})
+        page = await api.get("/audit", action="secret", limit=2)
+        assert [each["target"] for each in page["items"]] == ["s4", "s3"]
+        page = await api.get("/audit", action="secret", limit=2, before=page["next"])
+        assert [each["target"] for each in page["items"]] == ["s2", "s1"]
+        assert await entries(server, who="nobody") == await entries(server, since="2100-01-01T00:00:00Z") == []
+        assert len(await entries(server, who="local", since="2020-01-01T00:00:00Z")) == 5
+        for wrong in ("action=x", "since=yesterday", "since=2026-01-01T00:00:00", "before=0"):
+            assert (await api.ask("GET", f"/audit?{wrong}")).status == 400, wrong
+
+    serve(tmp_path, work)
+
+
+def test_entries_survive_the_end_of_the_server(tmp_path: Path) -> None:
+    started: list[str] = []
+
+    async def first(server: ApiServer) -> None:
+        started.append(await server.api.run(NOOP))
+
+    async def second(server: ApiServer) -> None:
+        assert [each["target"] for each in await entries(server, action="start")] == started
+
+    serve(tmp_path, first)
+    serve(tmp_path, second)
+
+
+# Limits
+
+
+class Recorder:
+    """An AuditStore that can be unavailable."""
+
+    def __init__(self) -> None:
+        self.entries: list[AuditTrailEntry] = []
+        self.writes = 0
+        self.is_down = False
+
+    async def add(self, entries: Sequence[AuditTrailEntry]) -> None:
+        if self.is_down:
+            raise Unavailable("down")
+        self.writes += 1
+        self.entries += entries
+
+    async def read(
+        self,
+        limit: int = 100,
+        *,
+        before: int | None = None,
+        since: datetime | None = None,
+        action: str | None = None,
+        who: str | None = None,
+    ) -> list[AuditRecord]:
+        raise NotImplementedError
+
+
+ANN = Caller("1", "ann", frozenset({"run"}), (), "::1")
+
+
+def test_a_stranger_cannot_fill_the_disk() -> None:
+    async def work() -> None:
+        store, clock = Recorder(), FakeClock()
+        trail = AuditTrail(store, clock)
+        for number in range(10_000):
+            trail.deny(None, f"10.0.{number % 256}.{number // 256}", "GET /executions", "no-token")
+        for number in range(100):
+            trail.deny(Caller(f"id{number}", "ann", frozenset()), "::1", "GET /tokens", "low-scope")
+        await trail.flush()
+        assert store.entries == [], "a minute is not over"
+        clock.advance(DENIED_S)
+        await trail.flush()
+        assert len(store.entries) == 2 * (DENIED_MAX + 1)
+        assert sum(each.times for each in store.entries) == 10_100, "all are counted"
+        rest = [each for each in store.entries if each.what == "other requests"]
+        assert [(each.who, each.times) for each in rest] == [("", 10_000 - DENIED_MAX), ("*", 100 - DENIED_MAX)]
+        await trail.close()
+
+    asyncio.run(work())
+
+
+def test_starts_are_written_together_within_a_second() -> None:
+    async def work() -> None:
+        store, clock = Recorder(), FakeClock()
+        trail = AuditTrail(store, clock)
+        for number in range(500):
+            trail.collect(ANN, "start", "start", str(number))
+        await clock.settle()
+        assert store.entries == []
+        clock.advance(FLUSH_S)
+        await clock.settle()
+        assert ([each.target for each in store.entries], store.writes) == ([str(each) for each in range(500)], 1)
+        await trail.close()
+
+    asyncio.run(work())
+
+
+def test_entries_wait_while_the_store_is_unavailable_and_lost_ones_are_counted() -> None:
+    async def work() -> None:
+        store = Recorder()
+        trail = AuditTrail(store, FakeClock())
+        store.is_down = True
+        await trail.record(ANN, "token", "create", "x")
+        for number in range(WAITING_MAX + 5):
+            trail.collect(ANN, "start", "start", str(number))
+        store.is_down = False
+        await trail.close()
+        assert len(store.entries) == WAITING_MAX + 1
+        assert store.entries[0].action == "token"
+        assert (store.entries[-1].action, store.entries[-1].times) == ("lost", 6)
+
+    asyncio.run(work())
+
+
+def test_a_token_signs_in_once_an_hour() -> None:
+    async def work() -> None:
+        store, clock = Recorder(), FakeClock()
+        trail = AuditTrail(store, clock)
+        for seconds in (0, 10, 3_000, 3_000, 3_601):
+            clock.advance(seconds)
+            trail.sign_in(ANN)
+        await trail.close()
+        assert [(each.action, each.who) for each in store.entries] == [("sign-in", "ann")] * 2
+
+    asyncio.run(work())
