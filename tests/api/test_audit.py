@@ -56,6 +56,7 @@ def test_every_change_is_recorded_with_its_caller(tmp_path: Path) -> None:
         ]
         whole = await entries(server)
         assert {(each["who"], each["caller"], each["address"]) for each in whole} == {("root", own, "127.0.0.1")}
+        assert whole[2]["detail"] == "waiting", "the path of the playbook"
         assert whole[8]["detail"] == "ci: viewer a/*"
         assert CANARY not in str(whole)
         assert made["token"].split("_")[2] not in str(whole)
@@ -110,7 +111,8 @@ def test_entries_survive_the_end_of_the_server(tmp_path: Path) -> None:
         started.append(await server.api.run(NOOP))
 
     async def second(server: ApiServer) -> None:
-        assert [each["target"] for each in await entries(server, action="start")] == started
+        found = await entries(server, action="start")
+        assert [(each["target"], each["detail"]) for each in found] == [(started[0], "t")], "started by its digest"
 
     serve(tmp_path, first)
     serve(tmp_path, second)

@@ -32,6 +32,7 @@ from noetl.server.services import Services
 
 class ResolvedStart(NamedTuple):
     digest: str
+    path: str
     problems: tuple[Problem, ...] = ()  # of a text: warnings and advice
 
 
@@ -96,13 +97,13 @@ async def resolve(context: AppContext, request: StartRequest, caller: Caller) ->
         else:
             found = await services.catalog.newest(clean_text(request.path or "", "path"), request.version)
         await check_digest(services, caller, found.digest, found.path)
-        return ResolvedStart(found.digest)
+        return ResolvedStart(found.digest, found.path)
     upgraded = await check_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect))
     if upgraded.checked.errors or upgraded.checked.playbook is None:
         raise PlaybookError(upgraded.checked.problems)
     check_upgraded(caller, upgraded)
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
-    return ResolvedStart(digest, upgraded.checked.problems)
+    return ResolvedStart(digest, upgraded.checked.playbook.path, upgraded.checked.problems)
 
 
 async def resolve_digest(context: AppContext, request: StartRequest, caller: Caller) -> str:

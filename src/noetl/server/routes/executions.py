@@ -137,7 +137,7 @@ async def started(
                 resolved = await resolve(context, data, caller)
                 command = Start(workload=workload, ctx=ctx, by=caller.name)
                 await services.link.start(execution_id, resolved.digest, command)
-                context.audit.collect(caller, "start", "start", execution_id, data.path or resolved.digest)
+                context.audit.collect(caller, "start", "start", execution_id, resolved.path)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
         yield StartedExecution(execution_id, is_new, waiter, resolved.problems if resolved else ())
