@@ -500,6 +500,18 @@ NAMES = {
         ["X: \"{{ keychain.api_key }}\""],
         {"keychain-stored", "arc-on-failure"},
     ),
+    "the body of a response as result": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, url: http://x}
+              vars: {body: "{{ start.result }}"}
+            """
+        ),
+        ["ctx.body: \"{{ output.data | default(none) }}\""],
+        {"lenient"},
+    ),
     "rows in two envelopes": (
         book(
             """\

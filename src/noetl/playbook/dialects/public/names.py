@@ -418,6 +418,11 @@ def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
                 Finder(leaf).offset(reading.start), f"`env.{name}` reads the environment of the worker", fix
             )
             continue
+        if reading.root == "auth" and reading.parts and "auth" not in {*resolver.workload, *resolver.written}:
+            message = f"`auth.{reading.parts[0].name}` reads a credential of the task"
+            fix = "write `auth: <name>` on the task, or read `keychain.<name>`"
+            resolver.book.refuse(Finder(leaf).offset(reading.start), message, fix)
+            continue
         found = resolver.resolve(reading, place, parsed)
         if found is not None and found[0] is not None:
             text, count = found

@@ -37,6 +37,7 @@ def fields(kind: str, base: str) -> dict[str, str]:
             "url": f"{base}.http.url",
             "data": f"{base}.data",
             "body": f"{base}.data",
+            "result": f"{base}.data",
             "status": _status(base),
             **error,
         }

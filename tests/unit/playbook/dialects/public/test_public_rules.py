@@ -413,6 +413,9 @@ REFUSED = {
     "the environment of the worker": (
         "workflow:\n- step: start\n  tool: {kind: shell, cmds: ['echo {{ env.HOME }}']}\n", 6, "declare HOME in `workload`",
     ),
+    "a credential in a template": (
+        "workload: {n: 1}\nworkflow:\n- step: start\n  tool: {kind: noop, args: {a: '{{ auth.api.token }}', b: '{{ n }}'}}\n", 7, "keychain.<name>",
+    ),
     "credentials for duckdb": (
         "workflow:\n- step: start\n  tool: {kind: duckdb, auth: {sf: {type: snowflake, key: x}}, command: SELECT 1}\n", 6, "hand the rows over",
     ),
