@@ -31,3 +31,7 @@ def noetl(version: Annotated[bool, typer.Option("--version", "-V", help="Print t
 
 for each in MODULES:
     import_module(f"noetl.cli.commands.{each}")
+# A program may have imported one of them before.
+app.registered_commands.sort(
+    key=lambda each: MODULES.index(each.callback.__module__.rpartition(".")[2]) if each.callback is not None else 0
+)
