@@ -155,6 +155,25 @@ SQL = {
 }  # fmt: skip
 
 OUTCOMES = {
+    "the result of a task in the arcs of its step": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool:
+              - {name: look, kind: python, code: 'result = {"more": False}'}
+              - {name: last, kind: noop}
+              next:
+                arcs:
+                - {step: start, when: "{{ start.results.look.more == true }}"}
+                - {step: end, when: "{{ start.results.look.more != true }}"}
+            - step: end
+              tool: {kind: noop}
+            """
+        ),
+        ['ctx.start_look: "{{ output.data }}"', "{{ ctx.start_look.more == true }}", "{{ ctx.start_look.more != true }}"],
+        {"step-result"},
+    ),
     "the result of a step without a tool": (
         book("workload: {n: 1}\nworkflow:\n- step: start\n  result:\n    total: '{{ n }}'\n"),
         ["kind: noop", "total: '{{ workload.n }}'"],

@@ -213,6 +213,8 @@ class Resolver:
         return text, count
 
     def result(self, source: Source, place: Place | None, path: tuple[str, ...]) -> tuple[str, int] | None:
+        if (of_task := self._of_task(source, path)) is not None:
+            return of_task
         if place is not None and place.kind and place.step.name == source.step.name:
             if path[:1] == ("data",) and source.keys is None and not shapes.fields(source.kind, ""):
                 return "(output.data.data | default(output.data))", 1
@@ -224,14 +226,6 @@ class Resolver:
         secret = self.secret_of(source)
         if secret is not None and path[:1] in (("secret_value",), ("value",), ("data",)):
             return f"keychain.{secret}", 2 if path[:2] == ("data", "secret_value") else 1
-        offset = 1 if path[:1] == ("results",) and source.kind != "loop" else 0
-        label = path[offset] if len(path) > offset else ""
-        inner = next((task for task in parts.tasks(source.step.body) if task.name == label), None)
-        if inner is not None and isinstance(source.step.body.get("tool"), List) and source.kind != "loop":
-            source.tasks.setdefault(label, f"{source.name}_{identifier(label)}")
-            rest = path[offset + 1 :]
-            read = shapes.stored(inner.kind or "", rest, keys_of(inner.body))
-            return f"ctx.{source.tasks[label]}" + "".join(map(attribute, read[0])), offset + 1 + read[1]
         source.read = True
         lead, count, asked = shapes.stored(source.kind, path, source.keys)
         if asked == "":
@@ -242,6 +236,17 @@ class Resolver:
         if path[:1] == ("data",) and source.keys is None and not shapes.fields(source.kind, ""):
             return f"({base}.data | default({base}))", 1
         return base + "".join(map(attribute, lead)), count
+
+    def _of_task(self, source: Source, path: tuple[str, ...]) -> tuple[str, int] | None:
+        """`step.results.task` and `step.task`: the result of one task of a pipeline, also in the step's own arcs."""
+        offset = 1 if path[:1] == ("results",) else 0
+        label = path[offset] if len(path) > offset else ""
+        inner = next((task for task in parts.tasks(source.step.body) if task.name == label), None)
+        if inner is None or source.kind == "loop" or not isinstance(source.step.body.get("tool"), List):
+            return None
+        source.tasks.setdefault(label, f"{source.name}_{identifier(label)}")
+        read = shapes.stored(inner.kind or "", path[offset + 1 :], keys_of(inner.body))
+        return f"ctx.{source.tasks[label]}" + "".join(map(attribute, read[0])), offset + 1 + read[1]
 
     def secret_of(self, source: Source) -> str | None:
         """The keychain entry that a `secrets` task checks: of the step, or of the block that it calls."""
