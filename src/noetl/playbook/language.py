@@ -363,6 +363,21 @@ def _task_spec(kind: Kind | None, spec: _Keys) -> RecordShape:
     return RecordShape("task.spec", "Settings and rules of one task.", keys, {**_SET_UNDER_SPEC, **retired})
 
 
+_JOB = "start the job with a `shell` task that calls `kubectl` or `docker`"
+_NO_DRIVER = "there is no driver for it; send SQL to its HTTP API with `http`, or add a tool of your own"
+_PUBLIC_KINDS = {  # of the public NoETL
+    "agent": "call the playbook of the agent with a task of kind `playbook`, or its service with `http`",
+    "container": _JOB,
+    "mcp": "call the service with `http`",
+    "provider": "declare a credential under `keychain`, and call the service with `http`",
+    "rhai": "write the code in a `python` task",
+    "script": _JOB,
+    "snowflake": _NO_DRIVER,
+    "snowflake_transfer": _NO_DRIVER,
+    "subscription": "start an execution for each message from outside, with `POST /run/<path>`",
+}
+
+
 def _task_shape(kinds: Kinds, spec: _Keys) -> KindShape:
     """A task: the keys of every task, and the fields of its kind (D8, D9); or a `choose`, `while` or `until`."""
     others: dict[str, RecordShape] = {}
@@ -372,6 +387,7 @@ def _task_shape(kinds: Kinds, spec: _Keys) -> KindShape:
         LazyMapping(kinds, lambda name: _task(kinds[name], spec)),
         RecordShape("task", "A task of an unknown kind.", _task_keys(None, spec), _TASK_RETIRED, extra=AnyShape()),
         others,
+        _PUBLIC_KINDS,
     )
     others |= _decisions(task)
     return task

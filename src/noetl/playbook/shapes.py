@@ -108,6 +108,7 @@ class KindShape(NamedTuple):
     kinds: Mapping[str, RecordShape]
     unknown: RecordShape  # the shape for an unknown kind, so that the remaining keys are checked
     others: Mapping[str, RecordShape] = {}  # by the key that replaces `kind`; they may contain this shape again
+    advice: Mapping[str, str] = {}  # kinds that do not exist here → what to write instead
 
 
 class UnionShape(NamedTuple):

@@ -136,8 +136,11 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
         return _wrong(TextShape(), kind, (*path, "kind"), report)
     record = shape.kinds.get(kind.value)
     if record is None:
-        suggestion = report.similar(kind.value, shape.kinds)
-        hint = f'did you mean "{suggestion}"?' if suggestion else f"known kinds: {_list(sorted(shape.kinds))}"
+        advice = shape.advice.get(kind.value)
+        suggestion = None if advice else report.similar(kind.value, shape.kinds)
+        hint = advice or f"known kinds: {_list(sorted(shape.kinds))}"
+        if suggestion:
+            hint = f'did you mean "{suggestion}"?'
         report.add(
             "unknown-kind", (*path, "kind"), f'there is no {shape.title} of kind "{kind.value}"; {hint}', fix=suggestion
         )

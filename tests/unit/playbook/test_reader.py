@@ -349,3 +349,13 @@ def test_knobs_for_pools_and_concurrency_name_those_that_work(where: str, key: s
     body += f"    {inside}\n" if where == "task" else ""
     found = [each for each in reading(body).problems if each.code == "unknown-key"]
     assert [(each.at.line, words in each.message) for each in found] == [(9 if where == "task" else 6, True)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "advice"),
+    [("rhai", "write the code in a `python` task"), ("container", "a `shell` task"), ("snowflake", "no driver")],
+)
+def test_a_kind_of_the_public_engine_is_refused_with_what_to_write_instead(kind: str, advice: str) -> None:
+    [problem] = reading(f"workflow:\n- step: start\n  tool: {{kind: {kind}, code: x}}\n").problems
+    assert (problem.code, problem.at.line) == ("unknown-kind", 6)
+    assert advice in problem.message
