@@ -11,6 +11,8 @@ from noetl.cli.arguments import DialectChoice, FormatChoice
 from noetl.cli.execute import Reporter, find, hinting
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from noetl.cli.execute import Reporter
     from noetl.session.execution import Execution
     from noetl.session.protocol import Session
@@ -53,6 +55,20 @@ def finish(format: FormatChoice, command: Callable[[Reporter], int]) -> NoReturn
     from noetl.cli.execute import execute
 
     raise typer.Exit(execute(format, command))
+
+
+def begin_of(since: str) -> datetime:
+    """The instant so long ago: `12h`, `2d`. Raises UsageError."""
+    from datetime import timedelta
+
+    from noetl.clock import SystemClock
+    from noetl.session.errors import UsageError
+    from noetl.worker.result_stores import seconds_of
+
+    seconds = seconds_of(since)
+    if seconds is None or not 0 < seconds <= 100 * 365 * 86_400:
+        raise UsageError(f'--since "{since}" is not a duration up to 100 years: write 12h, 2d or 4w')
+    return SystemClock().now() - timedelta(seconds=seconds)
 
 
 # Commands on a session

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from noetl.engine.state import LIVE, State
@@ -32,6 +32,7 @@ from noetl.views.log import STARTUP_FACTS, events_of, readable, require_started
 from noetl.views.runs import Runs
 
 if TYPE_CHECKING:
+    from datetime import datetime
     from types import TracebackType
 
     from noetl.engine import Event
@@ -281,9 +282,11 @@ async def until_ended(session: Session, execution_id: str) -> Status:
 async def list_executions(
     listing: ExecutionListing,
     *,
-    status: Standing | None = None,
+    status: Standing | Collection[Standing] | None = None,
     path: str | None = None,
     open_only: bool = False,
+    roots: bool = False,
+    since: datetime | None = None,
     limit: int | None = None,
 ) -> AsyncIterator[ExecutionInfo]:
     """A page at a time: whether an owner is alive is known only when the page is read."""
@@ -291,14 +294,19 @@ async def list_executions(
 
     before: str | None = None
     left = limit if limit is not None else -1
-    open_only = open_only or status in ("running", "interrupted", "paused")
+    wanted = frozenset({status} if isinstance(status, str) else status or ())
+    open_only = open_only or (bool(wanted) and wanted <= {"running", "interrupted", "paused"})
     pattern = path if path is not None and any(each in path for each in "*?[") else None
     exact = path if pattern is None else None
     while left:
         page = await listing.executions(PAGE, before=before, open_only=open_only, path=exact)
         for head in page:
             info = ExecutionInfo(*head)
-            if status not in (None, info.standing) or (pattern and not fnmatchcase(info.path, pattern)):
+            if since is not None and info.started_at < since:
+                return  # all others are older
+            if (wanted and info.standing not in wanted) or (pattern and not fnmatchcase(info.path, pattern)):
+                continue
+            if roots and info.parent is not None:
                 continue
             yield info
             left -= 1
@@ -343,9 +351,13 @@ class SessionVerbs:
     def executions(
         self: Session,
         *,
-        status: Standing | None = None,
+        status: Standing | Collection[Standing] | None = None,
         path: str | None = None,
         open_only: bool = False,
+        roots: bool = False,
+        since: datetime | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionInfo]:
-        return list_executions(self.listing, status=status, path=path, open_only=open_only, limit=limit)
+        return list_executions(
+            self.listing, status=status, path=path, open_only=open_only, roots=roots, since=since, limit=limit
+        )

@@ -6,7 +6,7 @@ implement it; logic that both share reads through the four ports `listing`, `log
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -243,12 +243,17 @@ class Session(Protocol):
     def executions(
         self,
         *,
-        status: Standing | None = None,
+        status: Standing | Collection[Standing] | None = None,
         path: str | None = None,
         open_only: bool = False,
+        roots: bool = False,
+        since: datetime | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionInfo]:
-        """Newest first. `path` may be a pattern such as `orders/*`."""
+        """Newest first. `path` may be a pattern such as `orders/*`.
+
+        `roots`: without executions that another one called. `since`: those that started then or later.
+        """
         ...
 
     async def show(self, execution_id: str) -> ShowDocument:

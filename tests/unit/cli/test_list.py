@@ -74,6 +74,11 @@ def test_json_is_an_array_of_what_show_gives_without_the_steps_and_of_what_the_l
         (["--status", "interrupted"], [LEFT]),
         (["--status", "error"], [ENDED]),
         (["--status", "running"], []),
+        (["--status", "error, interrupted"], [LEFT, ENDED]),
+        (["--path", "demo/*"], [LEFT, ENDED]),
+        (["--path", "demo/other"], []),
+        (["--since", "4w"], []),  # both started years ago
+        (["--since", "5000w"], [LEFT, ENDED]),
         (["--open"], [LEFT]),
         (["--limit", "1"], [LEFT]),
     ],
@@ -120,6 +125,22 @@ def test_executions_that_another_has_called_say_which_one(tmp_path: Path, capsys
         "demo/caller": None,
         "demo/child": CALLING,
     }
+
+
+def test_roots_leave_out_executions_that_another_has_called(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_list("json", calling_file(tmp_path), "--roots") == 0
+    assert [each["path"] for each in json.loads(capsys.readouterr().out)] == ["demo/caller"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "words"),
+    [(["--status", "error,done"], '--status "done" is unknown'), (["--since", "soon"], '--since "soon" is not')],
+)
+def test_unknown_words_are_refused(
+    mixed: str, wanted: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_list("plain", mixed, *wanted) == 2
+    assert words in capsys.readouterr().err
 
 
 def test_an_execution_that_a_process_has_is_running(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Server, app, finish
+from noetl.cli.options import Db, Format, Server, app, begin_of, finish
 from noetl.escape import visible
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
@@ -57,7 +57,7 @@ def audit_log(
         from noetl.api.admin import AuditItem
         from noetl.session.connect import open_audit, resolve
 
-        begin = _begin(since)
+        begin = begin_of(since)
 
         async def run() -> list[AuditRecord]:
             async with open_audit(resolve(db, server)) as read:
@@ -71,18 +71,6 @@ def audit_log(
         return reporter.show(msgspec.to_builtins(items), _lines(found))
 
     finish(format, command)
-
-
-def _begin(since: str) -> datetime:
-    from datetime import timedelta
-
-    from noetl.clock import SystemClock
-    from noetl.worker.result_stores import seconds_of
-
-    seconds = seconds_of(since)
-    if seconds is None or not 0 < seconds <= 100 * 365 * 86_400:
-        raise UsageError(f'--since "{since}" is not a duration up to 100 years: write 12h, 2d or 4w')
-    return SystemClock().now() - timedelta(seconds=seconds)
 
 
 async def _read_all(read: AuditReader, since: datetime, action: str | None, who: str | None) -> list[AuditRecord]:

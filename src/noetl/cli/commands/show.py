@@ -2,27 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Id, Server, app, nothing_to_list, on_execution, on_session
+from noetl.cli.options import Db, Format, Id, Server, app, begin_of, nothing_to_list, on_execution, on_session
 
 if TYPE_CHECKING:
     from noetl.session.execution import Execution
-    from noetl.session.protocol import Session
+    from noetl.session.protocol import Session, Standing
 
 
-StandingChoice: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
+STANDINGS: Final[tuple[Standing, ...]] = ("running", "interrupted", "paused", "ok", "error", "cancelled")
 
 
 @app.command(name="list")
 def list_executions(
     *,
-    status: Annotated[StandingChoice | None, typer.Option(help="Only executions with this status.")] = None,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many.")] = 20,
+    path: Annotated[str | None, typer.Option(metavar="PATTERN", help="Only of these playbooks: `orders/*`.")] = None,
+    status: Annotated[
+        str | None, typer.Option(metavar="STATUS", help=f"Only with one of these: {', '.join(STANDINGS)}.")
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only of the last 12h, 2d, 4w, …")] = None,
+    roots: Annotated[bool, typer.Option("--roots", help="Without executions that another one called.")] = False,
     open_only: Annotated[bool, typer.Option("--open", help="Only executions that have not ended.")] = False,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many.")] = 20,
     format: Format = "auto",
     db: Db = None,
     server: Server = None,
@@ -35,7 +40,7 @@ def list_executions(
     \b
     Examples:
       noetl list --limit 5
-      noetl list --status error
+      noetl list --path 'orders/*' --status error,interrupted --since 2d
       noetl list --open --format json
     """
 
@@ -44,8 +49,12 @@ def list_executions(
     async def work(reporter: Reporter, session: Session) -> int:
         from noetl.cli.output.tables import execution_document, execution_table
 
-        found = [each async for each in session.executions(status=status, open_only=open_only, limit=limit)]
-        if not found and status is None and not open_only:
+        wanted, begin = _standings(status), None if since is None else begin_of(since)
+        executions = session.executions(
+            status=wanted, path=path, open_only=open_only, roots=roots, since=begin, limit=limit
+        )
+        found = [each async for each in executions]
+        if not found and not (wanted or path or begin or roots or open_only):
             return nothing_to_list(reporter, f"{nothing}{session.hint}")
         if not found:
             return nothing_to_list(reporter, "nothing to list: no execution matches")
@@ -59,6 +68,19 @@ def list_executions(
         return nothing_to_list(reporter, f"{nothing}{resolve(db, server).hint}")
 
     on_session(format, db, server, work, if_missing=if_missing)
+
+
+def _standings(words: str | None) -> list[Standing]:
+    """Raises UsageError."""
+    from noetl.session.errors import UsageError
+
+    found: list[Standing] = []
+    for word in words.split(",") if words is not None else ():
+        known = next((each for each in STANDINGS if each == word.strip()), None)
+        if known is None:
+            raise UsageError(f'--status "{word.strip()}" is unknown: write one or more of {", ".join(STANDINGS)}')
+        found.append(known)
+    return found
 
 
 @app.command()
