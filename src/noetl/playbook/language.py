@@ -363,15 +363,15 @@ def _task_spec(kind: Kind | None, spec: _Keys) -> RecordShape:
     return RecordShape("task.spec", "Settings and rules of one task.", keys, {**_SET_UNDER_SPEC, **retired})
 
 
-_JOB = "start the job with a `shell` task that calls `kubectl` or `docker`"
+_CONTAINERS = "start the job with a `shell` task that calls `kubectl` or `docker`"
 _NO_DRIVER = "there is no driver for it; send SQL to its HTTP API with `http`, or add a tool of your own"
 _PUBLIC_KINDS = {  # of the public NoETL
     "agent": "call the playbook of the agent with a task of kind `playbook`, or its service with `http`",
-    "container": _JOB,
+    "container": _CONTAINERS,
     "mcp": "call the service with `http`",
     "provider": "declare a credential under `keychain`, and call the service with `http`",
     "rhai": "write the code in a `python` task",
-    "script": _JOB,
+    "script": _CONTAINERS,
     "snowflake": _NO_DRIVER,
     "snowflake_transfer": _NO_DRIVER,
     "subscription": "start an execution for each message from outside, with `POST /run/<path>`",
