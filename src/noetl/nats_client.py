@@ -24,6 +24,8 @@ class StrictNatsClient(Client):
         """The server may close the connection before the client has read why it refuses the login."""
         try:
             await super()._process_connect_init()
+            if not self.is_connected:  # nats-py takes the end of the stream for an answer
+                raise ConnectionResetError("the server closed the connection during the login")
         except ConnectionError as error:
             if self._server_info.get("auth_required"):
                 raise AuthorizationError from error

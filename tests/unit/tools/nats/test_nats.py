@@ -295,6 +295,21 @@ def test_a_refused_login_is_tried_once_more_with_a_renewed_credential(limited: N
         assert "hunter" not in output.error.message
 
 
+@pytest.mark.parametrize(("required", "code"), [("true", ("refused", False)), ("false", ("unavailable", True))])
+def test_a_server_that_hangs_up_during_the_login_gives_no_connection(required: str, code: tuple[str, bool]) -> None:
+    async def work() -> Output:
+        async def hang_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            writer.write(b'INFO {"auth_required":%s,"max_payload":1048576}\r\n' % required.encode())
+            await reader.readuntil(b"PING\r\n")
+            writer.close()
+
+        async with await asyncio.start_server(hang_up, "127.0.0.1", 0) as server, tool_of() as tool:
+            port = server.sockets[0].getsockname()[1]
+            return await tool.run(NatsInput(publish="a"), called(f"nats://ann:hunter22@127.0.0.1:{port}"))
+
+    assert code_of(asyncio.run(work())) == code
+
+
 def test_subjects_that_the_user_may_not_use_are_named(limited: NatsServer) -> None:
     eve = url_of(limited, "eve:hunter23")
     assert once(eve, NatsInput(publish="open")).status == "ok"
