@@ -88,7 +88,7 @@ def test_output_can_be_piped_and_says_beside_it_that_the_execution_failed(mixed:
         (["state", "last", "--at", "99"], 2, "--at 99: there is no such fact"),
         (["output", "last"], 1, f"{LEFT} has not ended"),
         (["list", "--limit", "0"], 2, "greater than or equal to 1"),
-        (["list", "--status", "lost"], 2, "'lost' is not one of"),
+        (["list", "--status", "lost"], 2, '--status "lost" is unknown'),
     ],
 )
 def test_what_can_not_be_told_is_said_on_standard_error(mixed: str, arguments: list[str], code: int, said: str) -> None:
