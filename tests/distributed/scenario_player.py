@@ -179,13 +179,11 @@ class Play:
     async def _command(self, command: str, refused: str | None) -> None:
         verb, _, rest = command.partition(" ")
         word, _, more = rest.partition(" ")
-        if verb == "start":
-            await self._start(json.loads(rest or "{}"))
-        elif verb == "report":
+        if verb == "report":
             await self._answer(self._keys(word), more)
         elif verb == "wake" and more:
             await self._answer(_keys(self.children[word], "start#1", {"start_task"}), more)
-        elif verb in ("pause", "resume", "cancel", "retry", "signal"):
+        elif verb in ("start", "pause", "resume", "cancel", "retry", "signal"):
             code = await self._refusal(verb, rest)
             assert code == refused, f"{command}: {code}, and not {refused}"
             if verb == "retry" and refused is None:
@@ -208,6 +206,10 @@ class Play:
 
     async def _ask(self, verb: str, rest: str) -> None:
         match verb:
+            case "start":
+                word, _, more = rest.partition(" ")
+                ctx = json.loads(more) if word == "--ctx" else None
+                await self._start({} if ctx is not None else json.loads(rest or "{}"), ctx)
             case "pause":
                 await self.client.pause(self.id)
             case "resume":
@@ -223,12 +225,12 @@ class Play:
                 steps = [each for each in rest.split() if each != "--from-start"]
                 await self.client.retry(self.id, steps[0] if steps else None, from_start="--from-start" in rest.split())
 
-    async def _start(self, workload: dict[str, JSON]) -> None:
+    async def _start(self, workload: dict[str, JSON], ctx: dict[str, JSON] | None) -> None:
         for path in sorted(set(re.findall(r"\bpath: ([\w/]+)", self.body))):
             await self.client.register(CHILD.replace("PATH", path).replace("URL", self.answers.url))
         text = HEAD.replace("path: scenario", f"path: scenarios/{self.scenario.name}") + self.body
         registered = await self.client.register(text)
-        self.id = (await self.client.start(digest=registered.digest, workload=workload)).execution_id
+        self.id = (await self.client.start(digest=registered.digest, workload=workload, ctx=ctx)).execution_id
         self._follow()
 
     async def _answer(self, keys: set[str], report: str) -> None:
