@@ -61,25 +61,38 @@ def test_every_execution_that_is_killed_at_random_moments_ends_as_without_kills(
     workspace = CrashWorkspace(tmp_path, api, COUNT)
     ended: list[str] = []
     kills = turn = 0
+    verb = "resume"
     while kills < KILLS:
         going_on = workspace.before.last is not None and workspace.before.last not in ended
         moment = START_S + chance(seed, turn) * (undisturbed.seconds - START_S) * 0.8
-        arguments = ("resume", "last") if going_on else workspace.start
+        arguments = (verb, "last") if going_on else workspace.start
         turn += 1
         done = workspace.killed_after(moment, *arguments)
         workspace.look()
+        verb = "resume"
         if done.returncode == KILLED:
             kills += 1
+            continue
+        if is_quarantined(done.stdout):
+            verb = "retry"
             continue
         ended.append(check_end(done.returncode, done.stdout, api, undisturbed))
         assert len(ended) < EXECUTIONS_MAX
     if workspace.before.last is not None and workspace.before.last not in ended:
-        done = workspace.call("resume", "last", "--format", "json")
+        done = workspace.call(verb, "last", "--format", "json")
+        if is_quarantined(done.stdout):
+            done = workspace.call("retry", "last", "--format", "json")
         ended.append(check_end(done.returncode, done.stdout, api, undisturbed))
     workspace.check_sound(*ended)
     assert [workspace.call(*words).returncode for words in (("audit",), ("replay", "last"))] == [0, 0]
     assert ended == sorted(id for id, of in workspace.before.parents.items() if of is None)
     assert api.repeated() <= KILLS * IN_FLIGHT
+
+
+def is_quarantined(stdout: str) -> bool:
+    """Whether a call was blamed for the kills: on a busy machine, three may hit the same call before its end."""
+    error = json.loads(stdout)["error"]
+    return error is not None and error["kind"] == "poison"
 
 
 def check_end(code: int, stdout: str, api: Api, undisturbed: Undisturbed) -> str:
