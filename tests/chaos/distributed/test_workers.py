@@ -81,10 +81,12 @@ async def _kill_workers() -> None:
         assert all(len(effects.paths[id]) == STEPS for id in chains)
         assert len(effects.paths[long.result()]) == ITEMS
         assert effects.interrupted == {}, "an interrupted call was not repeated"
-        assert len(resumed) > 25
-        assert median(resumed) <= LEASE_S + 2 + BUSY_S
-        # A few pointers are lost with workers that die before they begin, some of them twice.
-        assert max(resumed) <= LEASE_S + 2 + 2 * (RESEND_S + 2) + BUSY_S
+        # Most frames come with the answer to a report, so the effects show more lost calls than the requests on NATS.
+        assert len(effects.resumed) > 50
+        for found in (resumed, effects.resumed):
+            assert median(found) <= LEASE_S + 2 + BUSY_S
+            # A few pointers are lost with workers that die before they begin, some of them twice.
+            assert max(found) <= LEASE_S + 2 + 2 * (RESEND_S + 2) + BUSY_S
 
 
 def test_a_worker_that_is_stopped_beyond_its_lease_is_refused_and_one_result_counts() -> None:
