@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from noetl.clock import SystemClock
+from noetl.control.deps import ControlSettings
 from tests.chaos.crash_workspace import KILLED, CrashWorkspace
 from tests.chaos.journey import IN_FLIGHT, Api, serving
 
@@ -74,6 +75,7 @@ def test_every_execution_that_is_killed_at_random_moments_ends_as_without_kills(
             kills += 1
             continue
         if is_quarantined(done.stdout):
+            assert kills >= ControlSettings().lost_max
             verb = "retry"
             continue
         ended.append(check_end(done.returncode, done.stdout, api, undisturbed))

@@ -316,10 +316,10 @@ class EmbeddedRuntime:
         if not live.busy and _is_idle(live.state):
             return live.state
         waiter = self._waiters.setdefault(execution_id, asyncio.get_running_loop().create_future())
-        # During a commit the state is ahead of the log, so it is read after the commit.
-        with suppress(Unavailable):  # the commit failed and is repeated
-            if await self.control.read(live, lambda: _is_idle(live.state)):
-                resolve(self._waiters.pop(execution_id, waiter), live.state)
+        if live.busy:  # during a commit the state is ahead of the log, so it is read after the commit
+            with suppress(Unavailable):  # the commit failed and is repeated
+                if await self.control.read(live, lambda: _is_idle(live.state)):
+                    resolve(self._waiters.pop(execution_id, waiter), live.state)
         return await asyncio.shield(waiter)
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:

@@ -69,7 +69,9 @@ def test_junit_has_a_test_case_for_each_playbook(
 def test_a_hostile_text_forges_nothing() -> None:
     assert len(github([PROBLEM]).splitlines()) == 1
     assert "file=a%2Cb%3Ac%25.yaml" in github([PROBLEM])
-    assert json.loads(sarif([PROBLEM]))["runs"][0]["results"][0]["message"]["text"].startswith(HOSTILE)
+    [result] = json.loads(sarif([PROBLEM]))["runs"][0]["results"]
+    assert result["message"]["text"].startswith(HOSTILE)
+    assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": "a%2Cb%3Ac%25.yaml"}
     failure = Xml.fromstring(junit([(HOSTILE, [PROBLEM])], frozenset({"error"}))).find("testsuite/testcase/failure")
     assert failure is not None
     assert "forged]]><x>" in (failure.text or "")

@@ -1,4 +1,4 @@
-"""How long a worker waits: when it stops, when no server answers, and for a call without end."""
+"""How long a worker waits: when it stops, when no server answers, and for a call without end; and what it leaves."""
 
 from __future__ import annotations
 

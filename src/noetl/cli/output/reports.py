@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Sequence
 from typing import Final
+from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from noetl import __version__
@@ -72,7 +73,7 @@ def sarif(found: Sequence[Problem]) -> str:
 
 def _location(at: Mark) -> dict[str, JSON]:
     region = {"startLine": max(1, at.line), "startColumn": max(1, at.column)}
-    return {"physicalLocation": {"artifactLocation": {"uri": at.file}, "region": region}}
+    return {"physicalLocation": {"artifactLocation": {"uri": quote(at.file, errors="replace")}, "region": region}}
 
 
 def junit(checked: Sequence[tuple[str, Sequence[Problem]]], counted: frozenset[Severity]) -> str:

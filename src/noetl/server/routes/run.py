@@ -60,8 +60,8 @@ async def run(
     location = await locate_output(context.services, execution.id)
     if location.error is not None:
         return _failed(execution, location.error, headers)
-    data_of = None if location.output is None else await OutputLoader(context.services).load(location.output)
-    return Response(data_of, status_code=200, headers=headers)
+    result = None if location.output is None else await OutputLoader(context.services).load(location.output)
+    return Response(result, status_code=200, headers=headers)
 
 
 def wait_of(prefer: str | None) -> float:
