@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,8 @@ def test_the_size_of_values_changes_neither_the_result_nor_the_events(tmp_path: 
         "ids": list(range(8)), "report": 8, "reported": 8, "collected": [0, 1, 2, 1, 2, 3, 2, 3, 4],
         "all": 64, "each": [8] * 8, "half": 32,
     }  # fmt: skip
-    assert [json.loads(line)["name"] for line in many] == [json.loads(line)["name"] for line in few]
+    # Not in the same order: iterations run side by side, and a slow start is reported before its first result.
+    assert Counter(json.loads(line)["name"] for line in many) == Counter(json.loads(line)["name"] for line in few)
     assert max(map(len, many)) < 65_536
     assert workspace.call("audit", large["execution_id"]).returncode == 0
     assert "(4,000,153 bytes, in the result store)" in workspace.call("state", large["execution_id"]).stdout
