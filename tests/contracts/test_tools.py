@@ -25,6 +25,7 @@ from noetl.tools.postgres.tool import PostgresTool
 from noetl.tools.python.tool import PythonTool
 from noetl.tools.quantum.tool import QuantumTool
 from noetl.tools.resolve import ResolveTool
+from noetl.tools.respond import RespondTool
 from noetl.tools.secrets import SecretsTool
 from noetl.tools.shell.tool import ShellTool
 from noetl.tools.sqlite.tool import SqliteTool
@@ -92,6 +93,14 @@ class TestQuantum(ToolContract):
 class TestNoop(ToolContract):
     def make(self) -> Tool:
         return NoopTool()
+
+
+class TestRespond(ToolContract):
+    def make(self) -> Tool:
+        return RespondTool()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"status": 200, "headers": {"X-A": "1"}, "body": "x"}
 
 
 class TestResolve(ToolContract):

@@ -196,6 +196,10 @@ class Program(NamedTuple):
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:
         return self.blocks[name] if block else self.steps[name].pipeline
 
+    def uses(self, kind: str) -> bool:
+        """Whether a step or a block that the author wrote has a task of the kind."""
+        return any(task.kind == kind for pipeline in self.pipelines for task in pipeline.source_tasks)
+
     def compensation(self, step: str) -> CompiledPipeline:
         """What undoes a completed run of the step (D116)."""
         return self.blocks[f"{step}/{model.COMPENSATE}"]

@@ -114,6 +114,9 @@ def _operation(path: str, schema: dict[str, Any]) -> dict[str, Any]:
             "content": {"application/json": {"schema": schema}},
         },
         "responses": {
-            "200": {"description": "The output data of the playbook", "content": {"application/json": {"schema": {}}}}
+            "200": {
+                "description": "The output data of the playbook, or the answer of a `respond` task with its own status",
+                "content": {"application/json": {"schema": {}}},
+            }
         },
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from types import TracebackType
 from typing import Final, NamedTuple
@@ -132,23 +132,26 @@ class CompletionWaiter:
             raise NotFound(f"no execution {self._id}")
         return status
 
-    async def has_ended(self, *, is_new: bool) -> bool:
-        """Wait; True: it has ended in time. `is_new`: it has just started, so its status need not be read."""
+    async def has_ended(self, *, is_new: bool, found: Callable[[], Awaitable[bool]] | None = None) -> bool:
+        """Wait; True: it has ended in time. `is_new`: it has just started, so its status need not be read.
+
+        `found` is called when the log has grown; True from it ends the wait, too.
+        """
         if self._subscription is None:
             return False
         if not is_new and await self.status() not in LIVE:
             return True
         while (left_s := self._until - self._services.clock.monotonic()) > 0 and not self._is_closed():
             # A Feed may lose events, so the status is also polled.
-            if await self._end_reported(min(left_s, POLL_S)) or await self.status() not in LIVE:
+            if await self._end_reported(min(left_s, POLL_S), found) or await self.status() not in LIVE:
                 return True
         return False
 
-    async def _end_reported(self, timeout_s: float) -> bool:
+    async def _end_reported(self, timeout_s: float, found: Callable[[], Awaitable[bool]] | None) -> bool:
         assert self._subscription is not None
         until = self._services.clock.monotonic() + timeout_s
         while (left_s := until - self._services.clock.monotonic()) > 0 and not self._is_closed():
-            if (await self._subscription.updates(left_s)).ended:
+            if (await self._subscription.updates(left_s)).ended or (found is not None and await found()):
                 return True
         return False
 

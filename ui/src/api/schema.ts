@@ -599,8 +599,9 @@ export interface paths {
         put?: never;
         /**
          * Run a playbook, and return its output
-         * @description The body is the workload; the response is the output data of the playbook.
+         * @description The body is the workload; the response is the output data of the playbook, or the answer of a `respond` task.
          *
+         *     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
          *     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
          *     message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
          */
@@ -6724,7 +6725,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description The output data of the playbook */
+            /** @description The output data of the playbook, or the answer of a `respond` task with its own status */
             200: {
                 headers: {
                     [name: string]: unknown;

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
@@ -110,10 +110,11 @@ class StartedExecution(NamedTuple):
     is_new: bool
     waiter: CompletionWaiter
     problems: tuple[Problem, ...]  # of a text: warnings and advice
+    digest: str | None = None  # of its playbook; None: an earlier request has started it
 
-    async def has_ended(self) -> bool:
-        """Wait, as long as the caller does. True: it has ended in time."""
-        return await self.waiter.has_ended(is_new=self.is_new)
+    async def has_ended(self, found: Callable[[], Awaitable[bool]] | None = None) -> bool:
+        """Wait, as long as the caller does, or until `found`. True: it has ended in time, or `found` was true."""
+        return await self.waiter.has_ended(is_new=self.is_new, found=found)
 
     async def response(self) -> StartResponse:
         problems = tuple(map(problem_document, self.problems)) or UNSET
@@ -140,7 +141,8 @@ async def started(
                 context.audit.collect(caller, "start", "start", execution_id, resolved.path)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
-        yield StartedExecution(execution_id, is_new, waiter, resolved.problems if resolved else ())
+        problems, digest = (resolved.problems, resolved.digest) if resolved else ((), None)
+        yield StartedExecution(execution_id, is_new, waiter, problems, digest)
 
 
 def _checked(values: dict[str, JSON], label: str) -> dict[str, JSON]:

@@ -31,7 +31,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _DISPLAYABLE: Final = frozenset({
     "application/json", "text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp",
 })  # fmt: skip
-_SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
+SANDBOX: Final = b"default-src 'none'; sandbox; frame-ancestors 'none'"
 _RESULT: Final = {200: response(bytes, "The whole result", "*/*"), 206: response(bytes, "A part of the result", "*/*")}
 
 
@@ -56,14 +56,15 @@ async def result(
     if not _DIGEST.fullmatch(digest):
         raise NotFound("no such result: the digest is the sha256 of the stored result, in hex")
     ref = await context.result_index.find(checked_id(execution_id), digest)
-    size = _size(ref)
+    size = stored_size(ref)
     if if_range is not None and if_range != f'"{digest}"':
         requested = None
     part = _part(requested, size)
-    return _ResultResponse(ref, digest, size, part).send(context.services.results.read(ref))
+    stored = StoredResponse(_start(ref, digest, size, part), digest, part if part is not None else range(size))
+    return stored.send(context.services.results.read(ref))
 
 
-def _size(ref: dict[str, JSON]) -> int:
+def stored_size(ref: dict[str, JSON]) -> int:
     meta = ref["meta"]
     size = meta.get("unpacked_bytes", meta.get("bytes"))
     if not isinstance(size, int) or size < 0:
@@ -88,20 +89,19 @@ def _part(requested: str | None, size: int) -> range | None:
     return range(first, last + 1)
 
 
-class _ResultResponse:
+class StoredResponse:
     """Sends chunks as they are read. The last one is held back until the store has verified the digest."""
 
-    def __init__(self, ref: dict[str, JSON], digest: str, size: int, part: range | None) -> None:
-        self._ref = ref
+    def __init__(self, start: HTTPResponseStartEvent, digest: str, part: range) -> None:
+        self._start = start
         self._digest = digest
-        self._size = size
         self._part = part
 
     def send(self, chunks: AsyncIterator[bytes]) -> ASGIApp:
         async def respond(_scope: Scope, receive: Receive, send: Send) -> None:
             # An error before the first chunk becomes an ordinary error response.
             ahead = await anext(chunks, b"")
-            await send(self._start())
+            await send(self._start)
             disconnect = asyncio.ensure_future(disconnected(receive))
             try:
                 await self._send(send, ahead, _until(disconnect, chunks))
@@ -115,8 +115,7 @@ class _ResultResponse:
         return respond
 
     async def _send(self, send: Send, ahead: bytes, chunks: AsyncGenerator[bytes, None]) -> None:
-        part = self._part if self._part is not None else range(self._size)
-        place = 0
+        part, place = self._part, 0
         async with aclosing(chunks):
             async for chunk in chunks:
                 await send_body(send, _cut(ahead, place, part), more=True)
@@ -126,24 +125,29 @@ class _ResultResponse:
                     break
         await send_body(send, _cut(ahead, place, part), more=False)
 
-    def _start(self) -> HTTPResponseStartEvent:
-        declared = content_type(self._ref)
-        kind = declared if _TYPE.fullmatch(declared) else BYTES
-        part = self._part
-        length = self._size if part is None else len(part)
-        headers = [
-            (b"content-type", kind.encode() + (b"; charset=utf-8" if kind.startswith("text/") else b"")),
-            (b"content-length", b"%d" % length),
-            (b"accept-ranges", b"bytes"),
-            (b"etag", f'"{self._digest}"'.encode()),
-            (b"cache-control", b"private, max-age=31536000, immutable"),
-            (b"content-security-policy", _SANDBOX),
-        ]
-        if kind not in _DISPLAYABLE:
-            headers.append((b"content-disposition", f'attachment; filename="{self._digest}"'.encode()))
-        if part is not None:
-            headers.append((b"content-range", b"bytes %d-%d/%d" % (part.start, part.stop - 1, self._size)))
-        return {"type": "http.response.start", "status": 200 if part is None else 206, "headers": headers}
+
+def stored_type(ref: dict[str, JSON]) -> str:
+    """The content type of a stored result; bytes, if it has no valid one."""
+    declared = content_type(ref)
+    kind = declared if _TYPE.fullmatch(declared) else BYTES
+    return kind + ("; charset=utf-8" if kind.startswith("text/") else "")
+
+
+def _start(ref: dict[str, JSON], digest: str, size: int, part: range | None) -> HTTPResponseStartEvent:
+    kind = stored_type(ref)
+    headers = [
+        (b"content-type", kind.encode()),
+        (b"content-length", b"%d" % (size if part is None else len(part))),
+        (b"accept-ranges", b"bytes"),
+        (b"etag", f'"{digest}"'.encode()),
+        (b"cache-control", b"private, max-age=31536000, immutable"),
+        (b"content-security-policy", SANDBOX),
+    ]
+    if kind.partition(";")[0] not in _DISPLAYABLE:
+        headers.append((b"content-disposition", f'attachment; filename="{digest}"'.encode()))
+    if part is not None:
+        headers.append((b"content-range", b"bytes %d-%d/%d" % (part.start, part.stop - 1, size)))
+    return {"type": "http.response.start", "status": 200 if part is None else 206, "headers": headers}
 
 
 def _cut(chunk: bytes, place: int, part: range) -> bytes:

@@ -1,24 +1,29 @@
-"""A playbook as an API: a request runs it, and the response is its output."""
+"""A playbook as an API: a request runs it, and the response is its output or the answer of a `respond` task."""
 
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
-from litestar import Response, post
+from litestar import Request, Response, post
 from litestar.params import HeaderParameter, JSONBody, PathParameter
+from litestar.types import ASGIApp
 from msgspec.structs import replace
 
 from noetl.api.executions import StartRequest, StartResponse
+from noetl.errors import NoetlError
 from noetl.output import Failure
+from noetl.server.answers import KIND, AnswerFinder
 from noetl.server.errors import MEDIA_TYPE, problem_details
 from noetl.server.log_readers import OutputLoader, locate_output
 from noetl.server.params import OF_NAME, RUN, CallerParam, ContextParam, clean_text, response, route
 from noetl.server.routes.executions import WAIT_MAX_S, IdempotencyKey, OptionalBody, StartedExecution, started
+from noetl.server.services import Services
 
 _WAIT: Final = re.compile(r"wait=(\d{1,9})")
 _RESPONSES: Final = {
-    200: response(Any, "The output data of the playbook"),
+    200: response(Any, "The output data of the playbook, or the answer of a `respond` task with its own status"),
     202: response(StartResponse, "It has started, and has not ended within the time of `Prefer`"),
 }
 
@@ -36,6 +41,7 @@ _RESPONSES: Final = {
     operation_class=OptionalBody,
 )
 async def run(
+    request: Request[Any, Any, Any],
     context: ContextParam,
     caller: CallerParam,
     path: Annotated[str, PathParameter(description="metadata.path of a registered playbook")],
@@ -46,22 +52,28 @@ async def run(
         HeaderParameter(name="Prefer", description="`respond-async`: do not wait; `wait=N`: wait at most N seconds"),
     ] = None,
     key: IdempotencyKey = None,
-) -> Response[Any]:
-    """The body is the workload; the response is the output data of the playbook.
+) -> ASGIApp:
+    """The body is the workload; the response is the output data of the playbook, or the answer of a `respond` task.
 
+    The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
     message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
     """
-    request = StartRequest(path=clean_text(path.removeprefix("/"), "path"), workload=data or {})
-    async with started(context, request, caller, wait_of(prefer), key) as execution:
+    body = StartRequest(path=clean_text(path.removeprefix("/"), "path"), workload=data or {})
+    wait_s = wait_of(prefer)
+    async with started(context, body, caller, wait_s, key) as execution:
         headers = {"Noetl-Execution-Id": execution.id, "Location": f"/executions/{execution.id}"}
-        if not await execution.has_ended():
-            return Response(await execution.response(), status_code=202, headers=headers)
+        finder = await _finder_of(context.services, execution) if wait_s else None
+        has_ended = await execution.has_ended(None if finder is None else finder.has_answer)
+        if finder is not None and await finder.has_answer():
+            return finder.response(headers)
+        if not has_ended:
+            return _sent(Response(await execution.response(), status_code=202, headers=headers), request)
     location = await locate_output(context.services, execution.id)
     if location.error is not None:
-        return _failed(execution, location.error, headers)
+        return _sent(_failed(execution, location.error, headers), request)
     result = None if location.output is None else await OutputLoader(context.services).load(location.output)
-    return Response(result, status_code=200, headers=headers)
+    return _sent(Response(result, status_code=200, headers=headers), request)
 
 
 def wait_of(prefer: str | None) -> float:
@@ -73,6 +85,19 @@ def wait_of(prefer: str | None) -> float:
         if found := _WAIT.fullmatch(each.strip()):
             wait_s = min(float(found[1]), WAIT_MAX_S)
     return wait_s
+
+
+def _sent(made: Response[Any], request: Request[Any, Any, Any]) -> ASGIApp:
+    return made.to_asgi_response(None, request)
+
+
+async def _finder_of(services: Services, execution: StartedExecution) -> AnswerFinder | None:
+    """None: no task of the playbook is of kind `respond`, so the log need not be read while it runs."""
+    digest = execution.digest or (await services.listing.head(execution.id)).digest
+    with suppress(NoetlError):  # a playbook that this server cannot read may answer
+        if not (await services.playbooks.by_digest(digest)).uses(KIND):
+            return None
+    return AnswerFinder(services, execution.id)
 
 
 def _failed(execution: StartedExecution, error: Failure, headers: dict[str, str]) -> Response[Any]:
