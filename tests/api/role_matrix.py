@@ -157,6 +157,7 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
         "GET", f"/executions/glances?ids={scene.ended[side]}", None, 200
     ),
     f"GET {_EXECUTION}": _of_execution("GET", ""),
+    f"DELETE {_EXECUTION}": lambda scene, side: Sent("DELETE", f"/executions/{scene.waiting[side]}"),
     f"GET {_EXECUTION}/head": _of_execution("GET", "/head"),
     f"GET {_EXECUTION}/tree": _of_execution("GET", "/tree"),
     f"GET {_EXECUTION}/events": _of_execution("GET", "/events"),

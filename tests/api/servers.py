@@ -175,7 +175,7 @@ async def opened(
         link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=runtime.refuse,
+        record_refusal=runtime.refuse, delete=disk.retention.delete,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app)

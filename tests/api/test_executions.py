@@ -297,3 +297,58 @@ def test_an_unexpected_signal_is_rejected(tmp_path: Path) -> None:
         assert (await api.ask("POST", f"/executions/{id}/signal", {"data": 1})).status == 400
 
     serve(tmp_path, work)
+
+
+def test_labels_are_recorded_and_found_with_a_total(tmp_path: Path) -> None:
+    labelled = HEAD.replace("path: t", "path: t, labels: {team: data}") + NOOP.removeprefix(HEAD)
+
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        await api.register(labelled)
+        ids = [
+            (await api.post("/executions?wait=9", {"path": "t", "labels": labels}))["execution_id"]
+            for labels in ({}, {"run": "a"}, {"run": "b", "team": "ops"})
+        ]
+        page = await api.get("/executions?label=team%3Ddata&total=true&limit=1")
+        assert ([each["execution_id"] for each in page["items"]], page["total"]) == ([ids[1]], 2)
+        assert page["items"][0]["labels"] == {"team": "data", "run": "a"}
+        assert "total" not in await api.get("/executions")
+        both = await api.get("/executions?label=team%3Dops&label=run%3Db&roots=true&since=2020-01-01T00:00:00Z")
+        assert [each["execution_id"] for each in both["items"]] == [ids[2]]
+        for query in ("label=team", "since=2020-01-01T00:00:00"):
+            assert (await api.ask("GET", f"/executions?{query}")).status == 400
+        refused = await api.ask("POST", "/executions", {"path": "t", "labels": {"a=b": "c"}})
+        assert (refused.status, refused.json["code"]) == (400, "bad-label")
+        async with Client(api.url) as client:
+            first = await client.start("t", labels={"k": "v"}, key="one")
+            assert (await client.start("t", labels={"k": "v"}, key="one")).execution_id == first.execution_id
+            found = await client.listing.executions(labels={"k": "v", "team": "data"}, roots=True)
+            assert [head.labels for head in found] == [{"team": "data", "k": "v"}]
+
+    serve(tmp_path, work)
+
+
+def test_an_ended_execution_is_deleted_with_its_children(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        await api.register(NOOP)
+        await api.register(WAITING)
+        id = await api.run(PARENT)
+        tree = await api.get(f"/executions/{id}/tree")
+        child = tree["children"][0]["execution"]["execution_id"]
+        await api.get(f"/executions/{id}/timeline")
+        waiting = (await api.post("/executions", {"path": "waiting"}, status=201))["execution_id"]
+        for each, code in ((waiting, "not-ended"), (child, "called")):
+            refused = await api.ask("DELETE", f"/executions/{each}")
+            assert (refused.status, refused.json["code"]) == (409, code)
+        answer = await api.ask("DELETE", f"/executions/{id}")
+        assert (answer.status, answer.json) == (200, {"deleted": 3})
+        for path in ("", "/head", "/timeline", "/events", "/log"):
+            assert (await api.ask("GET", f"/executions/{id}{path}")).status == 404, path
+        assert (await api.ask("DELETE", f"/executions/{id}")).status == 404
+        left = await api.get("/executions")
+        assert [each["execution_id"] for each in left["items"]] == [waiting]
+        entries = (await api.get("/audit?action=command"))["items"]
+        assert [(each["what"], each["target"]) for each in entries] == [("delete", id)]
+
+    serve(tmp_path, work)

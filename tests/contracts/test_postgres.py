@@ -136,7 +136,7 @@ class TestPostgresListing(ListingContract):
                 partition = partition_of(execution_id, PARTITIONS)
                 return (await store.own("s1", [partition], TTL_S)).epochs[partition]
 
-            yield ListedLog(store, PostgresListing(made), owner)
+            yield ListedLog(store, PostgresListing(made), owner, PostgresRetention(made).delete)
 
 
 class TestPostgresCatalog(CatalogContract):

@@ -16,7 +16,7 @@ from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
-from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteStore
+from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteRetention, SqliteStore
 from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
@@ -72,7 +72,10 @@ class TestSqliteListing(OnOneFile, ListingContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[ListedLog]:
         database = self.open()
-        yield ListedLog(SqliteStore(database), SqliteListing(database), SqliteOwnership(database).hold)
+        retention = SqliteRetention(database)
+        yield ListedLog(
+            SqliteStore(database), SqliteListing(database), SqliteOwnership(database).hold, retention.delete
+        )
 
 
 class TestSqliteTokens(OnOneFile, TokensContract):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -66,6 +66,15 @@ def decode_roles(text: str) -> tuple[RoleGrant, ...]:
         return msgspec.json.decode(text, type=tuple[RoleGrant, ...])
     except msgspec.DecodeError as error:
         raise Damaged(f"the roles of a token cannot be read: {error}") from error
+
+
+def encode_labels(labels: Mapping[str, str]) -> str | None:
+    """None: there are none, as in most heads."""
+    return msgspec.json.encode(labels).decode() if labels else None
+
+
+def decode_labels(text: str | None) -> dict[str, str]:
+    return msgspec.json.decode(text, type=dict[str, str]) if text else {}
 
 
 def path_ranges(within: Sequence[str]) -> list[tuple[str, str]]:

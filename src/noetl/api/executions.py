@@ -31,6 +31,7 @@ class StartRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     dialect: Dialect = "canonical"  # of `text`
     workload: dict[str, JSON] = {}
     ctx: dict[str, JSON] = {}  # first values of `ctx`, which is otherwise empty; at most 64 KiB
+    labels: dict[str, str] = {}  # by which lists find it; those of the playbook are added
 
 
 class StartResponse(Struct, frozen=True, kw_only=True):
@@ -79,6 +80,7 @@ class ExecutionSummary(Struct, frozen=True, kw_only=True):
     updated_at: str
     parent: str | None
     owner_alive: bool
+    labels: dict[str, str] = {}
 
     @staticmethod
     def from_head(head: ExecutionHead) -> ExecutionSummary:
@@ -92,19 +94,25 @@ class ExecutionSummary(Struct, frozen=True, kw_only=True):
             updated_at=instant(head.updated_at),
             parent=head.parent,
             owner_alive=head.owner_alive,
+            labels=head.labels,
         )
 
     def to_head(self) -> ExecutionHead:
         """Raises msgspec.ValidationError when a time is invalid."""
         return ExecutionHead(
             self.execution_id, self.path, self.digest, self.status, self.seq, to_datetime(self.started_at),
-            to_datetime(self.updated_at), self.parent, None, self.owner_alive,
+            to_datetime(self.updated_at), self.parent, None, self.owner_alive, self.labels,
         )  # fmt: skip
 
 
 class ExecutionsPage(Struct, frozen=True, kw_only=True):
     items: tuple[ExecutionSummary, ...]
     next: str | None = None  # `before` of the next page; None: this is the last page
+    total: int | UnsetType = UNSET  # on all pages, if `total` asks for it
+
+
+class DeleteResponse(Struct, frozen=True, kw_only=True):
+    deleted: int  # executions: itself, and those that it called
 
 
 class ExecutionIds(Struct, frozen=True, kw_only=True):

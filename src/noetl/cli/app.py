@@ -14,10 +14,10 @@ __all__ = ["app"]
 
 MODULES: Final = (  # in the order in which the help lists their commands
     "check", "explain", "migrate", "schema",
-    "run", "control",
+    "run", "control", "delete",
     "register", "playbooks", "context", "gc", "init",
     "show", "events", "state", "output", "audit", "audit_log",
-    "secrets", "server", "token", "tools", "up", "doctor",
+    "secrets", "server", "workers", "token", "tools", "up", "doctor",
 )  # fmt: skip
 
 

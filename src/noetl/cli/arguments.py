@@ -22,6 +22,7 @@ class RunOptions(NamedTuple):
     detach: bool = False
     allow_extra: bool = False  # `--set` and `--ctx` of keys that the playbook does not declare
     ctx: tuple[str, ...] = ()  # `key=value`, in the order of the command line
+    labels: tuple[str, ...] = ()  # `key=value`
 
 
 class CheckOptions(NamedTuple):
@@ -58,7 +59,11 @@ def parse(arguments: Sequence[str]) -> CheckOptions | RunOptions | None:
             return _check(_sorted(rest, {"--strict"}, {"--format", "--dialect"}))
         case ["run", *rest]:
             return _run(
-                _sorted(rest, {"--allow-extra"}, {"--set", "--ctx", "--workload", "--db", "--format", "--dialect"})
+                _sorted(
+                    rest,
+                    {"--allow-extra"},
+                    {"--set", "--ctx", "--label", "--workload", "--db", "--format", "--dialect"},
+                )
             )
     return None
 
@@ -100,6 +105,5 @@ def _run(arguments: _Arguments | None) -> RunOptions | None:
     format, dialect = chosen
     sets, workload, db = (tuple(arguments.options["--set"]), arguments.last("--workload"), arguments.last("--db"))
     extra = "--allow-extra" in arguments.flags
-    return RunOptions(
-        arguments.files[0], sets, workload, db, None, dialect, format, False, extra, tuple(arguments.options["--ctx"])
-    )
+    ctx, labels = tuple(arguments.options["--ctx"]), tuple(arguments.options["--label"])
+    return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format, False, extra, ctx, labels)

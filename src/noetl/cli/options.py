@@ -129,6 +129,21 @@ def on_execution(
     on_session(format, db, server, run, before=before)
 
 
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+
+
+def confirmed(reporter: Reporter, question: str, *, yes: bool) -> bool:
+    """Whether to carry out a plan that was printed: `--yes`, or the answer of the person at the terminal."""
+    import sys
+
+    if yes:
+        return True
+    if not reporter.json and sys.stdin is not None and sys.stdin.isatty():
+        return typer.confirm(question, err=True)
+    reporter.warn("this is the plan; nothing was done: --yes carries it out")
+    return False
+
+
 def nothing_to_list(reporter: Reporter, text: str) -> int:
     reporter.document([])
     if not reporter.json:

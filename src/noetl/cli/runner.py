@@ -21,7 +21,7 @@ from noetl.cli.output.problems import print_notes
 from noetl.cli.output.progress import Progress, drawn
 from noetl.cli.output.screen import short
 from noetl.cli.output.summary import summary
-from noetl.cli.workload import UNDECLARED_MAX, read_ctx, read_workload, undeclared
+from noetl.cli.workload import UNDECLARED_MAX, read_ctx, read_labels, read_workload, undeclared
 from noetl.control.refusals import describe_problems
 from noetl.errors import NotFound, Unavailable
 from noetl.net.describe import count
@@ -56,12 +56,13 @@ def _run(reporter: Reporter, options: RunOptions) -> int:
     given = read_workload(options.workload, options.sets)
     workload = partial(given.values_for, allow_extra=options.allow_extra)
     ctx = partial(read_ctx(options.ctx).values_for, allow_extra=options.allow_extra) if options.ctx else None
+    labels = read_labels(options.labels)
     source = find_source(options.file)
     is_new_file = target.is_new_file
 
     async def begin() -> Execution:
         try:
-            execution = await session.start(source, workload=workload, ctx=ctx, dialect=options.dialect)
+            execution = await session.start(source, workload=workload, ctx=ctx, labels=labels, dialect=options.dialect)
         finally:
             if is_new_file and target.exists:
                 reporter.warn(f"a new database: {target.option}")

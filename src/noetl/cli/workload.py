@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
+from noetl.errors import Rejected
+from noetl.labels import parse_labels
 from noetl.output import JSON
 from noetl.playbook.source import DEPTH_MAX, Mapping, parse, plain
 from noetl.playbook.spec import merge
@@ -40,6 +42,14 @@ def read_ctx(given: Sequence[str]) -> GivenCtx:
     for each in given:
         values = merge(values, _from_option(each, "--ctx"))
     return GivenCtx(values)
+
+
+def read_labels(given: Sequence[str]) -> dict[str, str]:
+    """`--label key=value`. Raises UsageError."""
+    try:
+        return parse_labels(given)
+    except Rejected as error:
+        raise UsageError(f"--{str(error).removeprefix('bad-label: ')}") from error
 
 
 class GivenWorkload(NamedTuple):

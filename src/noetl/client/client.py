@@ -28,6 +28,7 @@ from noetl.api.admin import (
 from noetl.api.executions import (
     CancelRequest,
     CommandResponse,
+    DeleteResponse,
     Dialect,
     EmptyRequest,
     RetryRequest,
@@ -91,6 +92,7 @@ class Client:
         workload: Mapping[str, JSON] | None = None,
         *,
         ctx: Mapping[str, JSON] | None = None,
+        labels: Mapping[str, str] | None = None,
         version: int | None = None,
         digest: str | None = None,
         key: str | None = None,
@@ -100,7 +102,7 @@ class Client:
         `ctx`: the first values of `ctx`. `digest`: run this text instead of the current version of a path.
         `key`: a second start with the same key returns the first execution.
         """
-        return await self._start(_start_request(path, workload, ctx, version, digest), key)
+        return await self._start(_start_request(path, workload, ctx, version, digest, labels=labels), key)
 
     async def start_text(
         self,
@@ -108,6 +110,7 @@ class Client:
         workload: Mapping[str, JSON] | None = None,
         *,
         ctx: Mapping[str, JSON] | None = None,
+        labels: Mapping[str, str] | None = None,
         dialect: Dialect = "canonical",
         file: str = "playbook",
         key: str | None = None,
@@ -116,7 +119,8 @@ class Client:
 
         Raises PlaybookRefused, or PlaybookError when the text has no path under which to record the request.
         """
-        body = StartRequest(text=text, dialect=dialect, workload=dict(workload or {}), ctx=dict(ctx or {}))
+        values, first = dict(workload or {}), dict(ctx or {})
+        body = StartRequest(text=text, dialect=dialect, workload=values, ctx=first, labels=dict(labels or {}))
         return await self._start(body, key, file)
 
     async def _start(self, body: StartRequest, key: str | None, file: str = "playbook") -> StartResponse:
@@ -131,6 +135,7 @@ class Client:
         workload: Mapping[str, JSON] | None = None,
         *,
         ctx: Mapping[str, JSON] | None = None,
+        labels: Mapping[str, str] | None = None,
         version: int | None = None,
         digest: str | None = None,
         key: str | None = None,
@@ -140,7 +145,7 @@ class Client:
 
         Raises Unavailable when it has not ended after `timeout_s`.
         """
-        body = _start_request(path, workload, ctx, version, digest)
+        body = _start_request(path, workload, ctx, version, digest, labels=labels)
         headers = {"Idempotency-Key": key or self.clock.new_id()}
         until = self.clock.monotonic() + timeout_s
         while True:
@@ -161,6 +166,11 @@ class Client:
     def stream(self, execution_id: str, after: int = 0) -> EventStream:
         """Its events after the fact `after`, as they happen, until it has ended."""
         return EventStream(self.http, execution_id, after)
+
+    async def delete(self, execution_id: str) -> int:
+        """Delete an ended execution and the executions that it called; how many."""
+        response = await self.http.request("DELETE", execution_path(execution_id))
+        return response.read(DeleteResponse).deleted
 
     async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> CommandResponse:
         return await self._command(execution_id, "cancel", CancelRequest(reason=reason, compensate=compensate))
@@ -248,8 +258,13 @@ def _start_request(
     ctx: Mapping[str, JSON] | None,
     version: int | None,
     digest: str | None,
+    *,
+    labels: Mapping[str, str] | None,
 ) -> StartRequest:
-    return StartRequest(path=path, version=version, digest=digest, workload=dict(workload or {}), ctx=dict(ctx or {}))
+    values, first = dict(workload or {}), dict(ctx or {})
+    return StartRequest(
+        path=path, version=version, digest=digest, workload=values, ctx=first, labels=dict(labels or {})
+    )
 
 
 # Events as they happen, over SSE: each is delivered exactly once, however often the connection is lost

@@ -310,18 +310,19 @@ class HttpTransport:
 class _Request(NamedTuple):
     method: str
     path: str
-    params: dict[str, str]
+    params: list[tuple[str, str]]
     body: bytes | None
     headers: Mapping[str, str]
 
 
-def _query(params: Mapping[str, JSON] | None) -> dict[str, str]:
-    """The parameters of a query string, without those that are None."""
-    return {
-        key: str(value).lower() if isinstance(value, bool) else str(value)
+def _query(params: Mapping[str, JSON] | None) -> list[tuple[str, str]]:
+    """The parameters of a query string, without those that are None; a list is a repeated parameter."""
+    return [
+        (key, str(each).lower() if isinstance(each, bool) else str(each))
         for key, value in (params or {}).items()
-        if value is not None
-    }
+        for each in (value if isinstance(value, list) else [value])
+        if each is not None
+    ]
 
 
 def _reason(error: OSError) -> str:

@@ -6,7 +6,8 @@ So there is one interpreter of logs, and it runs in the client, not in the serve
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from datetime import datetime
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
@@ -101,9 +102,19 @@ class RemoteListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
     ) -> list[ExecutionHead]:
         heads: list[ExecutionHead] = []
-        filters: dict[str, JSON] = {"status": status, "open": open_only or None, "path": path}
+        filters: dict[str, JSON] = {
+            "status": status,
+            "open": open_only or None,
+            "path": path,
+            "label": [f"{key}={value}" for key, value in (labels or {}).items()],
+            "since": None if since is None else since.isoformat(),
+            "roots": roots or None,
+        }
         while len(heads) < limit:
             params = {**filters, "before": before, "limit": min(EXECUTIONS_PAGE, limit - len(heads))}
             response = await self._http.request("GET", "/executions", params=params)

@@ -58,6 +58,7 @@ from noetl.engine.stored import ITEMS_LIMIT
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.ids import frame_parts
+from noetl.labels import declared_labels
 from noetl.net.program import Program
 from noetl.output import Output
 from noetl.ports import Append, Epoch, Grant, ReportAnswer, Snapshot
@@ -113,7 +114,8 @@ class Control:
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
         if (live := await self._known(execution_id)) is None:
             program = await self.programs.by_digest(digest)
-            start = replace(start, level=LEVEL)
+            labels = declared_labels(program.playbook.metadata)
+            start = replace(start, level=LEVEL, labels={**labels, **start.labels})
             for hook in self._hooks.on_start:
                 start = await hook(program, start)
             live = self.executions.setdefault(execution_id, await self._new(execution_id, program))

@@ -28,6 +28,7 @@ class Refusal(NamedTuple):
     digest: str = ""  # of the text, if there is one
     by: str | None = None
     ctx: dict[str, JSON] = {}
+    labels: dict[str, str] = {}
 
 
 def reason_of(error: NotFound | PlaybookError) -> Failure:
@@ -74,7 +75,14 @@ async def record_refusal(
     Raises Unavailable.
     """
     facts = (
-        Requested(path=refusal.path, digest=refusal.digest, workload=refusal.workload, by=refusal.by, ctx=refusal.ctx),
+        Requested(
+            path=refusal.path,
+            digest=refusal.digest,
+            workload=refusal.workload,
+            by=refusal.by,
+            ctx=refusal.ctx,
+            labels=refusal.labels,
+        ),
         Evaluated(error=refusal.error),
         Processed(status="error"),
     )

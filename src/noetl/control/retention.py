@@ -6,9 +6,12 @@ from collections.abc import AsyncIterator, Iterable
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from noetl.ports import ResultCleanup
+from noetl.engine.state import LIVE
+from noetl.errors import NotFound, Rejected
+from noetl.ports import ExecutionHead, ExecutionListing, ResultCleanup
 
 DELETED_AT_ONCE = 500
+DELETED_MAX = 10_000  # executions that one request deletes, with those that they called
 
 
 class ExpiringLog(Protocol):
@@ -34,11 +37,36 @@ async def delete_expired(log: ExpiringLog, results: Iterable[ResultCleanup], bef
         expired.update(some)
     deleted = 0
     for each in results if expired else ():
-        deleted += await _delete_results(each, expired)
+        deleted += await delete_results(each, expired)
     return Deleted(len(expired), deleted)
 
 
-async def _delete_results(results: ResultCleanup, expired: set[str]) -> int:
+async def deletable(listing: ExecutionListing, execution_id: str) -> list[ExecutionHead]:
+    """An ended execution and all that it called, itself first: they are deleted together.
+
+    Raises NotFound, or Rejected when one of them has not ended, or when its caller still exists.
+    """
+    head = await listing.head(execution_id)
+    if head.parent is not None:
+        caller = head.parent.partition("/")[0]
+        try:
+            await listing.head(caller)
+        except NotFound:
+            pass
+        else:
+            raise Rejected("called", f"{execution_id} was called by {caller}: delete that one, which deletes both")
+    found = [head]
+    for each in found:
+        if each.status in LIVE:
+            which = "it" if each is head else f"its child {each.execution_id}"
+            raise Rejected("not-ended", f"{execution_id} cannot be deleted: {which} has not ended; cancel it first")
+        found += await listing.children(each.execution_id)
+        if len(found) > DELETED_MAX:
+            raise Rejected("too-many", f"{execution_id} called more than {DELETED_MAX:,} executions")
+    return found
+
+
+async def delete_results(results: ResultCleanup, expired: set[str]) -> int:
     keys = [kept.key async for kept in results.kept() if kept.key.partition("/")[0] in expired]
     for first in range(0, len(keys), DELETED_AT_ONCE):
         await results.drop(keys[first : first + DELETED_AT_ONCE])

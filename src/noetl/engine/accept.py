@@ -103,6 +103,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     requested = facts.Requested(
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
         depth=command.depth, by=command.by, stored=stored, level=command.level, ctx=command.ctx,
+        labels=command.labels,
     )  # fmt: skip
     defaults = playbook.workload if program.inputs is None else program.inputs.defaults
     entry = program.steps[playbook.entry]

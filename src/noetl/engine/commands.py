@@ -24,6 +24,7 @@ class Start(Struct, frozen=True, kw_only=True):
     keychain: dict[str, str] = {}  # the versions of its credentials at the time of the request (D57)
     level: int = 1  # version of the language; control sets the current one (D71)
     ctx: dict[str, JSON] = {}  # its first values (000 §4.1)
+    labels: dict[str, str] = {}  # control adds those of the playbook
 
 
 class Report(Struct, frozen=True, kw_only=True):

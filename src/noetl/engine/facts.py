@@ -37,6 +37,7 @@ class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
     by: str | None = None
     stored: bool = False  # a child: values of its workload are in the result store (D91)
     ctx: dict[str, JSON] = {}  # first values of `ctx`, as given in the request
+    labels: dict[str, str] = {}  # of the playbook and of the request, by which people find the execution
 
 
 class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):

@@ -956,7 +956,7 @@ def language(kinds: Kinds) -> RecordShape:
             "description": KeyShape(TextShape(), "purpose of the playbook"),
             "labels": KeyShape(
                 MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))),
-                "labels for readers and other programs; NoETL keeps them with the text",
+                "labels of its executions, by which `noetl list --label` finds them; values become texts",
             ),
         },
     )

@@ -138,6 +138,7 @@ class ExecutionHead(NamedTuple):
     parent: str | None
     pid: int | None  # of the process that holds it or held it last; None: unknown
     owner_alive: bool
+    labels: dict[str, str] = {}
 
 
 class ExecutionListing(Protocol):
@@ -151,8 +152,14 @@ class ExecutionListing(Protocol):
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
     ) -> list[ExecutionHead]:
-        """The newest first. `before` is the id of the last execution on the previous page."""
+        """The newest first. `before` is the id of the last execution on the previous page.
+
+        `labels`: with all of these. `since`: started then or later. `roots`: without those that another one called.
+        """
         ...
 
     async def head(self, execution_id: str) -> ExecutionHead:
@@ -183,9 +190,26 @@ class FilteredListing(ExecutionListing, Protocol):
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
         within: Sequence[str] | None = None,
     ) -> list[ExecutionHead]:
         """`within`: only executions whose path matches one of these, as in a RoleGrant. None: all."""
+        ...
+
+    async def count(
+        self,
+        *,
+        status: Status | None = None,
+        open_only: bool = False,
+        path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
+        within: Sequence[str] | None = None,
+    ) -> int:
+        """How many executions `executions` lists on all pages."""
         ...
 
     async def find(self, prefix: str, *, within: Sequence[str] | None = None) -> list[str]: ...

@@ -20,7 +20,7 @@ from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.running_calls import RunningCalls
-from noetl.adapters.sqlite.store import SqliteListing, SqliteStore
+from noetl.adapters.sqlite.store import SqliteListing, SqliteRetention, SqliteStore
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
 from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings, UnavailableHook
@@ -89,6 +89,10 @@ class LocalStore(NamedTuple):
         from noetl.adapters.sqlite.audit import SqliteAudit
 
         return SqliteAudit(self.database)
+
+    @property
+    def retention(self) -> SqliteRetention:
+        return SqliteRetention(self.database)
 
     def close(self) -> None:
         self.database.close()
@@ -287,12 +291,13 @@ class EmbeddedRuntime:
         workload: dict[str, JSON],
         *,
         ctx: dict[str, JSON] | None = None,
+        labels: dict[str, str] | None = None,
         execution_id: str | None = None,
         by: str | None = None,
     ) -> str:
         """Start an execution; its request is committed when this returns."""
         id = execution_id or self.clock.new_id()
-        await self.control.start(id, digest, Start(workload=workload, ctx=ctx or {}, by=by))
+        await self.control.start(id, digest, Start(workload=workload, ctx=ctx or {}, labels=labels or {}, by=by))
         return id
 
     async def refuse(self, refusal: Refusal) -> str:

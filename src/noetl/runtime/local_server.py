@@ -92,6 +92,7 @@ class LocalServer:
             clock=clock,
             record_refusal=self._refuse,
             is_ready=lambda: True,
+            delete=storage.retention.delete,
             resume_orphan=self._adopt,
         )
         self._storage = storage

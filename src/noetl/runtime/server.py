@@ -31,7 +31,7 @@ from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import OwnerLink, PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
-from noetl.control.retention import delete_expired
+from noetl.control.retention import delete_expired, delete_results
 from noetl.defaults import LEASE_S, SETTLE_S, SWEEP_S
 from noetl.engine import Event
 from noetl.errors import Unavailable
@@ -171,6 +171,7 @@ class ServerRuntime:
             clock=self.clock,
             record_refusal=self._refuse,
             is_ready=lambda: self.ready and self.connection.connected,
+            delete=self._delete,
         )
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
@@ -186,6 +187,18 @@ class ServerRuntime:
         await record_refusal(self._measured, self.owners, id, self.control.now(), refusal)
         self.feed.publish(FeedEvent(id, 1, over=True))
         return id
+
+    async def _delete(self, execution_ids: Sequence[str]) -> list[str]:
+        """Their results are deleted in the background: a store lists them one by one."""
+        gone = await PostgresRetention(self.database).delete(execution_ids)
+        if gone:
+            self._background.spawn(self._delete_results(set(gone)))
+        return gone
+
+    async def _delete_results(self, gone: set[str]) -> None:
+        for each in self.results.offered:
+            with suppress(Unavailable):  # they stay: the age limit of the store deletes them
+                await delete_results(each.store, gone)
 
     # Life cycle
 

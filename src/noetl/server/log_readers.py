@@ -73,6 +73,12 @@ async def read_runs(store: EventStore, runs: Runs, up_to: int | None = None) -> 
         await turn()
 
 
+async def _check_kept(store: EventStore, cached: State) -> None:
+    """Raises NotFound for an ended execution that was deleted since it was cached."""
+    if cached.seq and not cached.live and await store.status(cached.execution_id) is None:
+        raise NotFound(f"no execution {cached.execution_id}")
+
+
 class RunsCache:
     """The run records of recently requested executions. A second query reads only the facts since then."""
 
@@ -87,6 +93,7 @@ class RunsCache:
         async with lock:
             # The records leave the cache while they are updated: a failed update must not stay in it.
             runs = self._cache.pop(execution_id) or Runs(execution_id)
+            await _check_kept(self._store, runs.state)
             await read_runs(self._store, runs)
             if not runs.state.seq:
                 raise NotFound(f"no execution {execution_id}")
@@ -271,6 +278,7 @@ class TimelineCache:
         async with lock:
             # The timeline leaves the cache while it is updated: a failed update must not stay in it.
             cached = self._timelines.pop(execution_id) or _CachedTimeline(execution_id)
+            await _check_kept(self._store, cached.timeline.state)
             await self._read_on(execution_id, cached)
             if not cached.timeline.state.seq:
                 raise NotFound(f"no execution {execution_id}")

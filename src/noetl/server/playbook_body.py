@@ -127,7 +127,7 @@ async def refusals_recorded(context: AppContext, request: StartRequest, caller: 
         path, digest = await _path_and_digest(context, request)
         if path is None:
             raise
-        refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name, request.ctx)
+        refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name, request.ctx, request.labels)
         execution_id = await context.services.record_refusal(refusal)
         context.audit.collect(caller, "start", "refused", execution_id, path)
         raise RecordedRefusal(error, execution_id) from error

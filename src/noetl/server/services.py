@@ -141,6 +141,7 @@ class Services(NamedTuple):
     clock: Clock
     record_refusal: Callable[[Refusal], Awaitable[str]]  # writes it to the log (D65); returns the execution id
     is_ready: Callable[[], bool]
+    delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions; returns the ids that are gone
     # Resumes an execution without a live owner. None: another server takes such executions over by itself.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None
 

@@ -24,6 +24,7 @@ def run(
     *,
     workload: Mapping[str, JSON] | None = None,
     ctx: Mapping[str, JSON] | None = None,
+    labels: Mapping[str, str] | None = None,
     database: str | Path | None = None,
     key: str | None = None,
     version: int | None = None,
@@ -32,7 +33,8 @@ def run(
 ) -> Result:
     """Run a playbook in this process to its end, and return its result. Nothing is printed.
 
-    `playbook` is a file, or the path of a registered playbook. `ctx` gives the first values of `ctx`.
+    `playbook` is a file, or the path of a registered playbook. `ctx` gives the first values of `ctx`;
+    `labels` are added to those of the playbook, and lists find executions by them.
     `database` is the file that keeps its log; default: `NOETL_DB`, else a file in your home. The same `key`
     names the same execution: a second call returns its result, and continues it if it was interrupted.
 
@@ -58,7 +60,7 @@ def run(
         target = DatabaseTarget(None if database is None else str(database))
         async with open_session(target, create=True) as session:
             execution = await session.start(
-                playbook, workload=workload, ctx=ctx, key=key, version=version, dialect=dialect
+                playbook, workload=workload, ctx=ctx, labels=labels, key=key, version=version, dialect=dialect
             )
             return await execution.result(timeout_s)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from noetl.engine.state import LIVE, State
@@ -255,6 +255,10 @@ class Execution:
         """
         await self.session.cancel(self.id, reason, compensate=compensate)
 
+    async def delete(self) -> None:
+        """Delete it and the executions that it called. Raises Rejected when one of them has not ended."""
+        await self.session.delete(self.id)
+
     async def signal(self, name: str, data: JSON = None) -> None:
         """Send the signal that a `wait` task waits for. Raises Rejected when none waits for it."""
         await self.session.signal(self.id, name, data)
@@ -287,6 +291,7 @@ async def list_executions(
     open_only: bool = False,
     roots: bool = False,
     since: datetime | None = None,
+    labels: Mapping[str, str] | None = None,
     limit: int | None = None,
 ) -> AsyncIterator[ExecutionInfo]:
     """A page at a time: whether an owner is alive is known only when the page is read."""
@@ -299,14 +304,12 @@ async def list_executions(
     pattern = path if path is not None and any(each in path for each in "*?[") else None
     exact = path if pattern is None else None
     while left:
-        page = await listing.executions(PAGE, before=before, open_only=open_only, path=exact)
+        page = await listing.executions(
+            PAGE, before=before, open_only=open_only, path=exact, labels=labels, since=since, roots=roots
+        )
         for head in page:
             info = ExecutionInfo(*head)
-            if since is not None and info.started_at < since:
-                return  # all others are older
             if (wanted and info.standing not in wanted) or (pattern and not fnmatchcase(info.path, pattern)):
-                continue
-            if roots and info.parent is not None:
                 continue
             yield info
             left -= 1
@@ -356,8 +359,15 @@ class SessionVerbs:
         open_only: bool = False,
         roots: bool = False,
         since: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionInfo]:
         return list_executions(
-            self.listing, status=status, path=path, open_only=open_only, roots=roots, since=since, limit=limit
-        )
+            self.listing, status=status, path=path, open_only=open_only, roots=roots, since=since, labels=labels,
+            limit=limit,
+        )  # fmt: skip
+
+    async def deletable(self: Session, execution_id: str) -> list[ExecutionInfo]:
+        from noetl.control.retention import deletable
+
+        return [ExecutionInfo(*head) for head in await deletable(self.listing, execution_id)]

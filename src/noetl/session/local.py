@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
@@ -18,6 +18,7 @@ from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, InputError, InputProblem, PlaybookError, Rejected, Unavailable
+from noetl.labels import check_labels
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
@@ -50,6 +51,7 @@ from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, show_document
 
 if TYPE_CHECKING:
+    from noetl.api.admin import WorkersResponse
     from noetl.errors import Problem
     from noetl.net.inputs import Inputs
     from noetl.ports import (
@@ -261,15 +263,17 @@ class LocalSession(SessionVerbs):
         *,
         workload: WorkloadSource | None = None,
         ctx: WorkloadSource | None = None,
+        labels: Mapping[str, str] | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
     ) -> Execution:
-        source = find_source(playbook)
+        source, marks = find_source(playbook), dict(labels or {})
+        check_labels(marks)
         loaded, digest = await self._load(source, version, dialect)
         checked = loaded.runnable
         if checked is None or checked.playbook is None:
-            raise await self._refuse(loaded, values_for(workload, ANYTHING), values_for(ctx, ANYTHING))
+            raise await self._refuse(loaded, values_for(workload, ANYTHING), values_for(ctx, ANYTHING), marks)
         declared = declared_in(checked.document)
         values, first = values_for(workload, declared), values_for(ctx, declared)
         if checked.program is not None and checked.program.inputs is not None:
@@ -284,7 +288,7 @@ class LocalSession(SessionVerbs):
             origin = source.origin if isinstance(source, PlaybookFile) else None
             digest = await runtime.playbooks.add(loaded.canonical, origin, checked)
         self._ours.add(execution_id)
-        await runtime.start(digest, values, ctx=first, execution_id=execution_id)
+        await runtime.start(digest, values, ctx=first, labels=marks, execution_id=execution_id)
         return Execution(self, execution_id, notes)
 
     async def _load(
@@ -300,14 +304,16 @@ class LocalSession(SessionVerbs):
         text = await find_registered(self.catalog, source, version)
         return load_text(text, self.installed.kinds), text.digest
 
-    async def _refuse(self, loaded: LoadedPlaybook, workload: dict[str, JSON], ctx: dict[str, JSON]) -> StartRefused:
+    async def _refuse(
+        self, loaded: LoadedPlaybook, workload: dict[str, JSON], ctx: dict[str, JSON], labels: dict[str, str]
+    ) -> StartRefused:
         """The request is logged all the same (D65, D78), unless the text has no path."""
         id = reason = None
         path = path_in(document_of(loaded))
         if path is not None:
             failure = reason_of(PlaybookError(loaded.problems))
             try:
-                refusal = Refusal(path, workload, failure, digest_of(loaded.canonical), ctx=ctx)
+                refusal = Refusal(path, workload, failure, digest_of(loaded.canonical), ctx=ctx, labels=labels)
                 id = await record_refused(self.store, refusal)
             except Unavailable as error:
                 reason = str(error)
@@ -445,6 +451,18 @@ class LocalSession(SessionVerbs):
         await runtime.command(execution_id, Retry(step=step, from_start=from_start))
         await runtime.adopt(execution_id)
         self._ours.add(execution_id)
+
+    async def delete(self, execution_id: str) -> int:
+        plan = await self.deletable(execution_id)
+        gone = await self.store.retention.delete([each.id for each in plan])
+        if execution_id not in gone:
+            raise Rejected("not-ended", f"{execution_id} cannot be deleted: it was retried just now")
+        detail = f"{plan[0].path}: {len(gone)} executions"
+        await self.store.audit.add([_local(self.clock, "command", "delete", execution_id, detail)])
+        return len(gone)
+
+    async def workers(self) -> WorkersResponse:
+        raise unsupported("workers")
 
     def detach(self) -> None:
         raise unsupported("detach")

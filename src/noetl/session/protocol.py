@@ -6,7 +6,7 @@ implement it; logic that both share reads through the four ports `listing`, `log
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from noetl.api.admin import WorkersResponse
     from noetl.clock import Clock
     from noetl.engine import Event
     from noetl.errors import Problem
@@ -222,6 +223,7 @@ class Session(Protocol):
         *,
         workload: WorkloadSource | None = None,
         ctx: WorkloadSource | None = None,
+        labels: Mapping[str, str] | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
@@ -229,7 +231,7 @@ class Session(Protocol):
         """Start a playbook: a file, or the path of a registered one, also as `path@version`.
 
         `workload` is its values, or a function that gets what the playbook declares and returns them; `ctx`, in
-        the same way, the first values of `ctx`.
+        the same way, the first values of `ctx`. `labels` are added to those of the playbook.
         The same `key` names the same execution: a second call with it returns that execution. Raises
         StartRefused when the playbook cannot run, InputError when values do not fit its inputs, Rejected
         when the key was used for another request.
@@ -248,9 +250,10 @@ class Session(Protocol):
         open_only: bool = False,
         roots: bool = False,
         since: datetime | None = None,
+        labels: Mapping[str, str] | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionInfo]:
-        """Newest first. `path` may be a pattern such as `orders/*`.
+        """Newest first. `path` may be a pattern such as `orders/*`. `labels`: with all of these.
 
         `roots`: without executions that another one called. `since`: those that started then or later.
         """
@@ -300,6 +303,18 @@ class Session(Protocol):
 
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
         """Whether a process received it; False: it is logged, and takes effect on resume."""
+        ...
+
+    async def deletable(self, execution_id: str) -> list[ExecutionInfo]:
+        """What `delete` deletes: the execution, and those that it called. Raises Rejected when one has not ended."""
+        ...
+
+    async def delete(self, execution_id: str) -> int:
+        """Delete an ended execution and those that it called; how many. Raises Rejected."""
+        ...
+
+    async def workers(self) -> WorkersResponse:
+        """The workers of a server, and their pools. Raises Unsupported on a file, which has none."""
         ...
 
     def detach(self) -> None:

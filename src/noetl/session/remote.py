@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -31,6 +31,7 @@ from noetl.views.log import events_of
 from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
+    from noetl.api.admin import WorkersResponse
     from noetl.clock import Clock
     from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SecretInfo
     from noetl.secret import Secret
@@ -164,6 +165,7 @@ class RemoteSession(SessionVerbs):
         *,
         workload: WorkloadSource | None = None,
         ctx: WorkloadSource | None = None,
+        labels: Mapping[str, str] | None = None,
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
@@ -174,7 +176,7 @@ class RemoteSession(SessionVerbs):
             document = parse(text.text, text.path).document
             declared = declared_in(document)
             values, first = values_for(workload, declared), values_for(ctx, declared)
-            started = await self.client.start(workload=values, ctx=first, digest=text.digest, key=key)
+            started = await self.client.start(workload=values, ctx=first, labels=labels, digest=text.digest, key=key)
         else:
             if version is not None:
                 raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
@@ -183,7 +185,7 @@ class RemoteSession(SessionVerbs):
             values, first = values_for(workload, declared), values_for(ctx, declared)
             try:
                 started = await self.client.start_text(
-                    document.text, values, ctx=first, dialect=dialect, file=source.name, key=key
+                    document.text, values, ctx=first, labels=labels, dialect=dialect, file=source.name, key=key
                 )
             except PlaybookError as error:
                 id = error.execution_id if isinstance(error, PlaybookRefused) else None
@@ -278,6 +280,14 @@ class RemoteSession(SessionVerbs):
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
         await self.client.signal(execution_id, name, data)
         return True
+
+    async def delete(self, execution_id: str) -> int:
+        return await self.client.delete(execution_id)
+
+    async def workers(self) -> WorkersResponse:
+        from noetl.api.admin import WorkersResponse
+
+        return await self.client.http.get("/workers", WorkersResponse)
 
     def detach(self) -> None:
         """Executions of a server continue anyway."""

@@ -50,9 +50,10 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
     name = fact.__struct_config__.tag
     assert isinstance(name, str)
     match fact:
-        case facts.Requested(workload=workload, ctx=ctx):
+        case facts.Requested(workload=workload, ctx=ctx, labels=labels):
             shown = [_shown(workload)] if workload else []
-            return name, "", "; ".join([*shown, *([f"ctx {_shown(ctx)}"] if ctx else [])])
+            shown += [f"ctx {_shown(ctx)}"] if ctx else []
+            return name, "", "; ".join([*shown, *([f"labels {_shown(labels)}"] if labels else [])])
         case facts.Evaluated(error=error):
             return name, "", _failure(error)
         case facts.Started(token=token):

@@ -228,6 +228,13 @@ class CompensationDocument(Struct, frozen=True, kw_only=True):
     uncompensated: tuple[str, ...]  # the runs that are not undone, or not yet
 
 
+class CancelDocument(Struct, frozen=True, kw_only=True):
+    """Who cancelled an execution, and why."""
+
+    reason: str  # "": none was given
+    by: str | None  # None: a command on the machine of the database
+
+
 class ShowDocument(Struct, frozen=True, kw_only=True):
     execution_id: str
     status: DocumentStatus
@@ -236,6 +243,7 @@ class ShowDocument(Struct, frozen=True, kw_only=True):
     duration_s: float | None
     steps: tuple[StepDocument, ...]
     compensation: CompensationDocument | UnsetType = UNSET  # absent: nothing is undone
+    cancelled: CancelDocument | UnsetType = UNSET  # absent: it was not cancelled
 
 
 class TokenDocument(Struct, frozen=True, kw_only=True):
@@ -275,6 +283,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
     state = runs.state
     until = now if now is not None and state.live else state.at
     steps = (*(_run(record, until) for record in runs.steps.values()), *_tokens(state))
+    why = runs.cancelled
     return ShowDocument(
         execution_id=state.execution_id,
         status=_STATUS[state.status],
@@ -283,6 +292,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         duration_s=_between(runs.begun_at, until),
         steps=steps,
         compensation=_compensation(state),
+        cancelled=UNSET if why is None else CancelDocument(reason=why.reason, by=why.by),
     )
 
 

@@ -92,6 +92,7 @@ class Runs:
         self.steps: dict[str, RunRecord] = {}  # runs of steps, in the order of scheduling
         self.begun_at: datetime | None = None
         self.failed_at: tuple[str, str | None] | None = None  # step and run of the first unhandled failure
+        self.cancelled: facts.Cancelled | None = None  # the last cancel, unless a retry came after it
         self._live: dict[str, RunRecord] = {}  # unfinished runs of steps and blocks
         self._calling: set[str] = set()  # frames that have called a block, which is not a call of a tool
 
@@ -131,6 +132,10 @@ class Runs:
                 self._ended(run, "cancelled" if given_up else "error", at).error = error
             case facts.NextEvaluated():
                 self._routed(fact)
+            case facts.Cancelled():
+                self.cancelled = fact
+            case facts.Retried():
+                self.cancelled = None
             case facts.Finished() | facts.Compensating():
                 self._finished(at)
         self._look_for_failure(fact, failure)

@@ -23,7 +23,7 @@ from tests.unit.cli.executed import (
 )
 from tests.unit.cli.invoke import run_list
 
-LINE = {"path": "demo/mixed", "started": "2024-01-02T03:04:05Z", "called_by": None}
+LINE: dict[str, object] = {"path": "demo/mixed", "started": "2024-01-02T03:04:05Z", "called_by": None, "labels": {}}
 RULE = {"kind": "rule", "message": 'rule else of task "flaky_task" says fail'}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
@@ -45,8 +46,11 @@ class Heads:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
     ) -> list[ExecutionHead]:
-        del status, open_only, path
+        del status, open_only, path, labels, since, roots
         ids = [each.execution_id for each in self.heads]
         first = 0 if before is None else ids.index(before) + 1
         return list(self.heads[first : first + limit])

@@ -35,8 +35,8 @@ _APPEND: Final = """
 WITH given AS (
     SELECT * FROM unnest(
         $2::text[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::timestamptz[],
-        $8::text[], $9::text[], $10::text[], $11::text[], $12::text[]
-    ) AS given (execution_id, partition, epoch, first_seq, last_seq, at, status, body, path, digest, parent)
+        $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[]
+    ) AS given (execution_id, partition, epoch, first_seq, last_seq, at, status, body, path, digest, parent, labels)
 ), held AS MATERIALIZED (
     SELECT number, epoch FROM noetl.partitions WHERE number = ANY($1::smallint[]) ORDER BY number FOR SHARE
 ), moved AS (
@@ -46,7 +46,7 @@ WITH given AS (
     RETURNING heads.execution_id
 ), begun AS (
     INSERT INTO noetl.heads
-    SELECT execution_id, partition, last_seq, status, path, digest, parent, at, at
+    SELECT execution_id, partition, last_seq, status, path, digest, parent, at, at, labels::jsonb
     FROM given JOIN held ON held.number = given.partition AND held.epoch = given.epoch
     WHERE first_seq = 1 ORDER BY execution_id
     ON CONFLICT DO NOTHING RETURNING execution_id
@@ -75,6 +75,7 @@ class AppendRow(NamedTuple):
     path: str
     digest: str
     parent: str | None
+    labels: str | None = None  # a JSON object; None: none
 
 
 class _Waiting(NamedTuple):

@@ -146,7 +146,13 @@ CREATE TRIGGER audit_is_not_changed BEFORE UPDATE OR DELETE OR TRUNCATE ON noetl
 FOR EACH STATEMENT EXECUTE FUNCTION noetl.refuse_audit_change();
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS, _ROLES, _AUDIT)  # the n-th changes version n to n + 1
+# Labels of an execution never change, so updates of heads still stay in their page.
+_LABELS: Final = """
+ALTER TABLE noetl.heads ADD COLUMN labels jsonb; -- null: none
+CREATE INDEX heads_by_label ON noetl.heads USING gin (labels jsonb_path_ops) WHERE labels IS NOT NULL;
+"""
+
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS)  # the n-th changes version n to n + 1
 VERSION: Final = len(_STEPS)
 
 # From the tables of the catalog: to_regclass would use the state from before the wait for the lock.

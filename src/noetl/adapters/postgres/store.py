@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, TypeAlias, get_args
+from typing import Any, Final, NamedTuple, TypeAlias, get_args
 
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
 from noetl.adapters.postgres.database import BatchedReads, PostgresDatabase, is_text
 from noetl.adapters.postgres.group_commit import TIMEOUT_S, Appender, AppendRow
-from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size, path_ranges
+from noetl.adapters.sql import (
+    FOUND_MAX,
+    decode_labels,
+    encode_labels,
+    matches,
+    no_execution,
+    no_executions,
+    page_size,
+    path_ranges,
+)
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
@@ -166,9 +175,9 @@ class PostgresStore:
 
     def _row(self, append: Append) -> AppendRow:
         first = append.facts[0]
-        path, digest, parent = (
-            (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
-        )
+        path, digest, parent, labels = "", "", None, None
+        if isinstance(first, Requested):
+            path, digest, parent, labels = first.path, first.digest, first.parent, encode_labels(first.labels)
         return AppendRow(
             execution_id=append.execution_id,
             partition=partition_of(append.execution_id, self._partitions),
@@ -181,6 +190,7 @@ class PostgresStore:
             path=path,
             digest=digest,
             parent=parent,
+            labels=labels,
         )
 
     async def _found(self, ranges: list[_Range], limit: int = FIRST_ROWS) -> list[list[Any]]:
@@ -219,7 +229,7 @@ class PostgresStore:
 
 _SELECT: Final = """
 SELECT heads.execution_id, heads.path, heads.digest, heads.status, heads.seq, heads.started_at,
-       heads.updated_at, heads.parent, coalesce(partitions.until > now(), false) AS owner_alive
+       heads.updated_at, heads.parent, heads.labels::text, coalesce(partitions.until > now(), false) AS owner_alive
 FROM noetl.heads LEFT JOIN noetl.partitions ON partitions.number = heads.partition
 """
 _NEWEST_FIRST: Final = "ORDER BY heads.started_at DESC, heads.execution_id DESC"
@@ -233,10 +243,56 @@ _FIND: Final = "SELECT execution_id FROM noetl.heads WHERE execution_id BETWEEN 
 _FOUND: Final = "ORDER BY execution_id LIMIT $2"
 
 
+_BEFORE: Final = """
+(heads.started_at, heads.execution_id) < (SELECT started_at, execution_id FROM noetl.heads WHERE execution_id = $)
+"""
+_Value: TypeAlias = str | int | datetime | list[str]
+
+
 def _within(first: int, patterns: Sequence[str]) -> str:
     """`first`: the number of the first parameter."""
     numbers = range(first, first + 2 * len(patterns), 2)
     return f"({' OR '.join(f'heads.path BETWEEN ${each} AND ${each + 1}' for each in numbers) or 'FALSE'})"
+
+
+class _Filter(NamedTuple):
+    """The executions that a list contains."""
+
+    status: Status | None
+    open_only: bool
+    path: str | None
+    labels: Mapping[str, str] | None
+    since: datetime | None
+    roots: bool
+    within: Sequence[str] | None
+
+    def where(self, before: str | None = None) -> tuple[str, list[_Value]]:
+        """The clause and its values. A status is no parameter: the plan must know which index fits."""
+        conditions, values = list[str](), list[_Value]()
+
+        def add(condition: str, value: _Value) -> None:
+            values.append(value)
+            conditions.append(condition.replace("$", f"${len(values)}"))
+
+        if before is not None:
+            add(_BEFORE, before)
+        if self.status is not None:
+            assert self.status in get_args(Status), self.status
+            conditions.append(f"heads.status = '{self.status}'")
+        if self.open_only:
+            conditions.append(_OPEN)
+        if self.path is not None:
+            add("left(heads.path, 200) = left($, 200) AND heads.path = $", self.path)
+        if self.labels:
+            add("heads.labels IS NOT NULL AND heads.labels @> $::text::jsonb", encode_labels(self.labels) or "{}")
+        if self.since is not None:
+            add("heads.started_at >= $", self.since)
+        if self.roots:
+            conditions.append("heads.parent IS NULL")
+        if self.within is not None:
+            conditions.append(_within(len(values) + 1, self.within))
+            values += [bound for each in path_ranges(self.within) for bound in each]
+        return f"WHERE {' AND '.join(conditions)}" if conditions else "", values
 
 
 class PostgresListing:
@@ -254,29 +310,30 @@ class PostgresListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
         within: Sequence[str] | None = None,
     ) -> list[ExecutionHead]:
-        values: list[str | int] = [page_size(limit)]
-        conditions: list[str] = []
-        if before is not None:
-            values.append(before)
-            conditions.append(
-                "(heads.started_at, heads.execution_id) <"
-                f" (SELECT started_at, execution_id FROM noetl.heads WHERE execution_id = ${len(values)})"
-            )
-        if status is not None:
-            assert status in get_args(Status), status
-            conditions.append(f"heads.status = '{status}'")  # not as a parameter: the plan must know which index fits
-        if open_only:
-            conditions.append(_OPEN)
-        if path is not None:
-            values.append(path)
-            conditions.append(f"left(heads.path, 200) = left(${len(values)}, 200) AND heads.path = ${len(values)}")
-        if within is not None:
-            conditions.append(_within(len(values) + 1, within))
-            values += [bound for each in path_ranges(within) for bound in each]
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        return await self._heads(f"{_SELECT} {where} {_NEWEST_FIRST} LIMIT $1", *values)
+        wanted = _Filter(status, open_only, path, labels, since, roots, within)
+        where, values = wanted.where(before)
+        limited = f"LIMIT ${len(values) + 1}"
+        return await self._heads(f"{_SELECT} {where} {_NEWEST_FIRST} {limited}", *values, page_size(limit))
+
+    async def count(
+        self,
+        *,
+        status: Status | None = None,
+        open_only: bool = False,
+        path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
+        within: Sequence[str] | None = None,
+    ) -> int:
+        where, values = _Filter(status, open_only, path, labels, since, roots, within).where()
+        found = await self._database.fetch(f"SELECT count(*) FROM noetl.heads {where}", *values)
+        return int(found[0][0]) if found else 0
 
     async def head(self, execution_id: str) -> ExecutionHead:
         found = await self._batched.read(execution_id) if is_text(execution_id) else None
@@ -304,8 +361,9 @@ class PostgresListing:
         found = {head.execution_id: head for head in heads}
         return [found.get(each) for each in execution_ids]
 
-    async def _heads(self, query: str, *values: str | int | list[str]) -> list[ExecutionHead]:
-        return [ExecutionHead(**row, pid=None) for row in await self._database.fetch(query, *values)]
+    async def _heads(self, query: str, *values: _Value) -> list[ExecutionHead]:
+        found = await self._database.fetch(query, *values)
+        return [ExecutionHead(**{**row, "labels": decode_labels(row["labels"])}, pid=None) for row in found]
 
 
 FORGET_EXECUTIONS_MAX: Final = 500  # in one transaction
@@ -339,11 +397,30 @@ SELECT execution_id, started_at FROM old ORDER BY started_at, execution_id
 """
 
 
+_DELETE: Final = """
+WITH without_heads AS (
+    DELETE FROM noetl.heads WHERE execution_id = ANY($1::text[]) AND status IN ('ok', 'error', 'cancelled')
+    RETURNING execution_id
+), without_log AS (
+    DELETE FROM noetl.log USING without_heads AS gone WHERE log.execution_id = gone.execution_id
+), without_snapshots AS (
+    DELETE FROM noetl.snapshots USING without_heads AS gone WHERE snapshots.execution_id = gone.execution_id
+)
+SELECT execution_id FROM without_heads ORDER BY execution_id
+"""
+
+
 class PostgresRetention:
     """Removes executions from one database. Several processes can do it at once."""
 
     def __init__(self, database: PostgresDatabase) -> None:
         self._database = database
+
+    async def delete(self, execution_ids: Sequence[str]) -> list[str]:
+        """Remove these executions, as far as they have ended; the ids of those that are removed."""
+        known = [each for each in execution_ids if is_text(each)]
+        found = await self._database.fetch(_DELETE, known, timeout_s=FORGET_TIMEOUT_S)
+        return [row["execution_id"] for row in found]
 
     async def forget(self, before: datetime) -> AsyncIterator[list[str]]:
         """Remove executions that ended before then, and yield their ids in batches, after each commit."""

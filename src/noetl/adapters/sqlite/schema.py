@@ -146,8 +146,10 @@ CREATE TRIGGER audit_is_not_deleted BEFORE DELETE ON audit
 BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END;
 """
 
+_LABELS: Final = "ALTER TABLE heads ADD COLUMN labels TEXT"  # a JSON object; null: none
+
 # The n-th changes version n to n + 1
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT)
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT, _LABELS)
 VERSION: Final = len(_STEPS)
 
 

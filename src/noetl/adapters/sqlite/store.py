@@ -6,14 +6,24 @@ Executions are listed from their heads instead of their logs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import apsw
 from msgspec import DecodeError
-from msgspec.json import Decoder, Encoder
+from msgspec.json import Decoder, Encoder, encode
 
-from noetl.adapters.sql import FOUND_MAX, matches, no_execution, no_executions, page_size, path_ranges
+from noetl.adapters.sql import (
+    FOUND_MAX,
+    decode_labels,
+    encode_labels,
+    matches,
+    no_execution,
+    no_executions,
+    page_size,
+    path_ranges,
+)
 from noetl.adapters.sqlite.connection import instant, is_alive, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.facts import Fact, Requested
@@ -26,8 +36,8 @@ PAGE_FACTS: Final = 5_000
 THREAD_FACTS: Final = 2_000  # a thread reads more, so that the event loop stays free
 
 _BEGIN: Final = """
-INSERT INTO heads (execution_id, seq, owner, status, path, digest, parent, started_at, updated_at)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8 WHERE EXISTS (SELECT 1 FROM owners WHERE number = ?3)
+INSERT INTO heads (execution_id, seq, owner, status, path, digest, parent, started_at, updated_at, labels)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9 WHERE EXISTS (SELECT 1 FROM owners WHERE number = ?3)
 ON CONFLICT DO NOTHING
 """
 # While the status is the same no index has to be updated.
@@ -139,8 +149,10 @@ def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced |
 def _begin(cursor: apsw.Cursor, encoded: _EncodedAppend, last_seq: int) -> None:
     append = encoded.append
     first = append.facts[0]
-    path, digest, parent = (first.path, first.digest, first.parent) if isinstance(first, Requested) else ("", "", None)
-    values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, encoded.at)
+    path, digest, parent, labels = "", "", None, None
+    if isinstance(first, Requested):
+        path, digest, parent, labels = first.path, first.digest, first.parent, encode_labels(first.labels)
+    values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, encoded.at, labels)
     cursor.execute(_BEGIN, values)
 
 
@@ -154,7 +166,7 @@ def _refusal(cursor: apsw.Cursor, append: Append) -> Conflict | Fenced:
 
 _SELECT: Final = """
 SELECT heads.execution_id, heads.path, heads.digest, heads.status, heads.seq,
-       heads.started_at, heads.updated_at, heads.parent, owners.lock, owners.pid
+       heads.started_at, heads.updated_at, heads.parent, owners.lock, owners.pid, heads.labels
 FROM heads LEFT JOIN owners ON owners.number = heads.owner
 """
 _NEWEST_FIRST: Final = "ORDER BY heads.started_at DESC, heads.execution_id DESC LIMIT ?"
@@ -164,6 +176,8 @@ _BEFORE: Final = """
 _OPEN: Final = "heads.status NOT IN ('ok', 'error', 'cancelled')"  # exactly as in the index
 
 
+_LABEL: Final = "EXISTS (SELECT 1 FROM json_each(heads.labels) AS label WHERE label.key = ? AND label.atom = ?)"
+
 # A range, so that the index is used: a parent is "<execution>/<frame>", and "0" follows "/".
 _CHILDREN: Final = """
 WHERE heads.parent >= ?1 || '/' AND heads.parent < ?1 || '0' ORDER BY heads.started_at, heads.execution_id
@@ -172,6 +186,39 @@ WHERE heads.parent >= ?1 || '/' AND heads.parent < ?1 || '0' ORDER BY heads.star
 
 def _within(patterns: Sequence[str]) -> str:
     return f"({' OR '.join(['heads.path BETWEEN ? AND ?'] * len(patterns)) or 'FALSE'})"
+
+
+class _Filter(NamedTuple):
+    """The executions that a list contains."""
+
+    status: Status | None
+    open_only: bool
+    path: str | None
+    labels: Mapping[str, str] | None
+    since: datetime | None
+    roots: bool
+    within: Sequence[str] | None
+
+    def where(self, before: str | None = None) -> tuple[str, tuple[str | int, ...]]:
+        """The clause and its values."""
+        found: list[tuple[str, tuple[str | int, ...]]] = []
+        if before is not None:
+            found.append((_BEFORE, (before,)))
+        if self.status is not None:
+            found.append(("heads.status = ?", (self.status,)))
+        if self.open_only:
+            found.append((_OPEN, ()))
+        if self.path is not None:
+            found.append(("heads.path = ?", (self.path,)))
+        found += [(_LABEL, each) for each in (self.labels or {}).items()]
+        if self.since is not None:
+            found.append(("heads.started_at >= ?", (micros(self.since),)))
+        if self.roots:
+            found.append(("heads.parent IS NULL", ()))
+        if self.within is not None:
+            found.append((_within(self.within), tuple(end for each in path_ranges(self.within) for end in each)))
+        clause = " AND ".join(condition for condition, _ in found)
+        return clause and f"WHERE {clause}", tuple(value for _, values in found for value in values)
 
 
 class SqliteListing:
@@ -188,27 +235,28 @@ class SqliteListing:
         status: Status | None = None,
         open_only: bool = False,
         path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
         within: Sequence[str] | None = None,
     ) -> list[ExecutionHead]:
-        conditions: list[str] = []
-        values: list[str | int] = []
-        if before is not None:
-            conditions.append(_BEFORE)
-            values.append(before)
-        if status is not None:
-            conditions.append("heads.status = ?")
-            values.append(status)
-        if open_only:
-            conditions.append(_OPEN)
-        if path is not None:
-            conditions.append("heads.path = ?")
-            values.append(path)
-        if within is not None:
-            conditions.append(_within(within))
-            values += [bound for each in path_ranges(within) for bound in each]
-        where = f"WHERE {' AND '.join(conditions)}" if conditions else ""
-        query = f"{_SELECT} {where} {_NEWEST_FIRST}"
-        return self._heads(query, (*values, page_size(limit)))
+        wanted = _Filter(status, open_only, path, labels, since, roots, within)
+        where, values = wanted.where(before)
+        return self._heads(f"{_SELECT} {where} {_NEWEST_FIRST}", (*values, page_size(limit)))
+
+    async def count(
+        self,
+        *,
+        status: Status | None = None,
+        open_only: bool = False,
+        path: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        since: datetime | None = None,
+        roots: bool = False,
+        within: Sequence[str] | None = None,
+    ) -> int:
+        where, values = _Filter(status, open_only, path, labels, since, roots, within).where()
+        return int(self._database.fetch(f"SELECT count(*) FROM heads {where}", values)[0][0])
 
     async def head(self, execution_id: str) -> ExecutionHead:
         found = self._heads(f"{_SELECT} WHERE heads.execution_id = ?", (execution_id,))
@@ -240,9 +288,40 @@ class SqliteListing:
         alive: dict[str | None, bool] = {None: False}
         heads = []
         for row in self._database.fetch(query, values):
-            execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid = row
+            execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid, labels = row
             if lock not in alive:
                 alive[lock] = is_alive(self._database.locks, lock)
             instants = instant(started_at), instant(updated_at)
-            heads.append(ExecutionHead(execution_id, path, digest, status, seq, *instants, parent, pid, alive[lock]))
+            known = decode_labels(labels)
+            heads.append(
+                ExecutionHead(execution_id, path, digest, status, seq, *instants, parent, pid, alive[lock], known)
+            )
         return heads
+
+
+_DELETE: Final = """
+DELETE FROM heads WHERE execution_id IN (SELECT value FROM json_each(?)) AND status IN ('ok', 'error', 'cancelled')
+RETURNING execution_id
+"""
+
+
+class SqliteRetention:
+    """Removes executions from one file."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def delete(self, execution_ids: Sequence[str]) -> list[str]:
+        """Remove these executions, as far as they have ended; the ids of those that are removed."""
+
+        def work(cursor: apsw.Cursor) -> list[str]:
+            wanted = encode(list(execution_ids)).decode()
+            gone = [str(row[0]) for row in cursor.execute(_DELETE, (wanted,)).fetchall()]
+            for table in ("log", "snapshots"):
+                cursor.execute(
+                    f"DELETE FROM {table} WHERE execution_id IN (SELECT value FROM json_each(?))",
+                    (encode(gone).decode(),),
+                )
+            return sorted(gone)
+
+        return await self._database.writer.write(work)

@@ -23,6 +23,10 @@ Ctx: TypeAlias = Annotated[
         "--ctx", metavar="KEY=VALUE", help="A first value of `ctx`, which is otherwise empty at the start; as YAML."
     ),
 ]
+Labels: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="KEY=VALUE", help="A label of the execution: `noetl list --label` finds it."),
+]
 AllowExtra: TypeAlias = Annotated[
     bool,
     typer.Option(
@@ -50,6 +54,7 @@ def run(
         typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
     ] = None,
     ctx: Ctx = None,
+    labels: Labels = None,
     allow_extra: AllowExtra = False,
     db: Db = None,
     server: Server = None,
@@ -74,7 +79,8 @@ def run(
     """
     from noetl.cli import runner
 
+    first, marks = tuple(ctx or ()), tuple(labels or ())
     options = RunOptions(
-        file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra, tuple(ctx or ())
+        file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra, first, marks
     )
     raise typer.Exit(runner.run(options))

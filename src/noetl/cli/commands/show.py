@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
 import typer
 
@@ -17,14 +17,23 @@ if TYPE_CHECKING:
 STANDINGS: Final[tuple[Standing, ...]] = ("running", "interrupted", "paused", "ok", "error", "cancelled")
 
 
+MATCHES_NONE: Final = "nothing to list: no execution matches"
+
+Labels: TypeAlias = Annotated[
+    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only with this label; several: with all.")
+]
+Status: TypeAlias = Annotated[
+    str | None, typer.Option(metavar="STATUS", help=f"Only with one of these: {', '.join(STANDINGS)}.")
+]
+
+
 @app.command(name="list")
 def list_executions(
     *,
     path: Annotated[str | None, typer.Option(metavar="PATTERN", help="Only of these playbooks: `orders/*`.")] = None,
-    status: Annotated[
-        str | None, typer.Option(metavar="STATUS", help=f"Only with one of these: {', '.join(STANDINGS)}.")
-    ] = None,
+    status: Status = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only of the last 12h, 2d, 4w, …")] = None,
+    label: Labels = None,
     roots: Annotated[bool, typer.Option("--roots", help="Without executions that another one called.")] = False,
     open_only: Annotated[bool, typer.Option("--open", help="Only executions that have not ended.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many.")] = 20,
@@ -35,12 +44,12 @@ def list_executions(
     """List executions, newest first.
 
     An execution without a live owner makes no progress and is `interrupted`; `noetl resume` continues it.
-    JSON is an array of the documents of `show` without the steps, with `path`, `started` and `called_by`.
+    JSON is an array of the documents of `show` without the steps, with `path`, `started`, `called_by`, `labels`.
 
     \b
     Examples:
-      noetl list --limit 5
       noetl list --path 'orders/*' --status error,interrupted --since 2d
+      noetl list --label team=data --roots
       noetl list --open --format json
     """
 
@@ -48,16 +57,17 @@ def list_executions(
 
     async def work(reporter: Reporter, session: Session) -> int:
         from noetl.cli.output.tables import execution_document, execution_table
+        from noetl.cli.workload import read_labels
 
         wanted, begin = _standings(status), None if since is None else begin_of(since)
+        marks = read_labels(label or ())
         executions = session.executions(
-            status=wanted, path=path, open_only=open_only, roots=roots, since=begin, limit=limit
+            status=wanted, path=path, open_only=open_only, roots=roots, since=begin, labels=marks, limit=limit
         )
         found = [each async for each in executions]
-        if not found and not (wanted or path or begin or roots or open_only):
-            return nothing_to_list(reporter, f"{nothing}{session.hint}")
         if not found:
-            return nothing_to_list(reporter, "nothing to list: no execution matches")
+            some = wanted or path or begin or marks or roots or open_only
+            return nothing_to_list(reporter, MATCHES_NONE if some else f"{nothing}{session.hint}")
         if reporter.json:
             return reporter.show([await execution_document(session, each) for each in found])
         return reporter.show(None, execution_table(found, session.clock.now(), reporter.screen.columns))

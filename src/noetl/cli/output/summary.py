@@ -40,6 +40,7 @@ def summary(document: ShowDocument, columns: int, hint: str = "") -> Iterator[li
     style = _STYLES.get(document.status, "")
     time = f" in {duration(document.duration_s)}" if document.duration_s is not None else ""
     yield [Styled(document.status, style), Styled(f"{time}  "), Styled(document.execution_id, "faint")]
+    yield from cancel_lines(document)
     if document.error is not None:
         yield from _error(document.error, columns, hint)
     elif document.output is not None:
@@ -47,6 +48,15 @@ def summary(document: ShowDocument, columns: int, hint: str = "") -> Iterator[li
     yield from compensation_lines(document, name)
     if (advice := _advice(document, name, hint)) is not None:
         yield [Styled(advice, "faint")]
+
+
+def cancel_lines(document: ShowDocument) -> Iterator[list[Styled]]:
+    """Who cancelled it, and why, if that is known."""
+    cancelled = document.cancelled
+    if isinstance(cancelled, UnsetType) or not (cancelled.reason or cancelled.by):
+        return
+    by = f" by {one_line(cancelled.by)}" if cancelled.by else ""
+    yield [Styled(f"cancelled{by}"), Styled(f": {one_line(cancelled.reason)}" if cancelled.reason else "")]
 
 
 def compensation_lines(document: ShowDocument, name: str) -> Iterator[list[Styled]]:

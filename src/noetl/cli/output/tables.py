@@ -7,6 +7,8 @@ from datetime import datetime
 
 import msgspec
 
+from noetl.api.admin import PoolItem, WorkerItem
+from noetl.api.executions import to_datetime
 from noetl.cli.output.screen import STYLES, ago, duration
 from noetl.engine.facts import Finished
 from noetl.errors import Damaged
@@ -44,6 +46,7 @@ async def execution_document(session: Session, info: ExecutionInfo) -> dict[str,
         "path": info.path,
         "started": instant(info.started_at),
         "called_by": info.parent and _caller(info),
+        "labels": info.labels,
         **document,
         "status": info.standing,
     }
@@ -116,6 +119,33 @@ def _cut(text: str, columns: int) -> str:
     if width(text) <= columns:
         return text
     return "…" + head(text[::-1], columns - 1)[::-1]
+
+
+# Workers and pools
+
+
+def worker_table(found: Sequence[WorkerItem], now: datetime) -> list[list[Styled]]:
+    rows = [
+        [
+            Styled(visible(each.name), "name"),
+            Styled(visible(each.pool)),
+            Styled(f"{each.busy} of {each.slots}"),
+            Styled(f"{visible(each.host)} {each.pid}"),
+            Styled(each.version),
+            Styled(ago(to_datetime(each.at), now), "faint"),
+            Styled("leaving" if each.leaving else "", "warning"),
+        ]
+        for each in found
+    ]
+    return titled(("NAME", "POOL", "BUSY", "PROCESS", "VERSION", "SEEN", ""), rows)
+
+
+def pool_table(found: Sequence[PoolItem]) -> list[list[Styled]]:
+    rows = [
+        [Styled(visible(each.pool), "name"), Styled(str(each.workers)), Styled(f"{each.busy} of {each.slots}")]
+        for each in found
+    ]
+    return titled(("POOL", "WORKERS", "BUSY"), rows)
 
 
 # Playbooks

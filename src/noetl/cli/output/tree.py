@@ -10,6 +10,7 @@ from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import STYLES, ago, duration, short, with_hint
 from noetl.cli.output.summary import (
     NEVER_BEGAN,
+    cancel_lines,
     causes,
     compensation_lines,
     did_not_begin,
@@ -83,12 +84,16 @@ def _main_lines(
 ) -> Iterator[list[Styled]]:
     yield [Styled(execution.execution_id, "strong"), Styled(f"  {execution.path}", "faint")]
     yield _headline(execution, document, children.now)
+    if execution.labels:
+        marks = "  ".join(f"{key}={value}" for key, value in execution.labels.items())
+        yield [Styled(f"labels {one_line(marks)}", "faint")]
     yield from branches(list(_steps(document.steps, execution, children)), columns)
 
 
 def _ending(info: ExecutionInfo, document: ShowDocument, hint: str) -> Iterator[list[Styled]]:
     """Its error or output, and what to do next."""
     name = f"{short(info.id)}{hint}"
+    yield from cancel_lines(document)
     if document.error is not None:
         yield from _error(document.error, hint)
         if did_not_begin(document):

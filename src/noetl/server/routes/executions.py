@@ -6,10 +6,11 @@ import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, NamedTuple, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
-from litestar import Response, get, post
+from litestar import Response, delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import Operation, RequestBody
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
@@ -18,6 +19,7 @@ from msgspec import UNSET
 from noetl.api.executions import (
     CancelRequest,
     CommandResponse,
+    DeleteResponse,
     EmptyRequest,
     ExecutionIds,
     ExecutionsPage,
@@ -29,12 +31,16 @@ from noetl.api.executions import (
     StartRequest,
     StartResponse,
 )
+from noetl.control.retention import deletable
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
 from noetl.engine.facts import Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected
+from noetl.labels import check_labels, parse_labels
 from noetl.output import JSON, NotJSON, clean_decoded
+from noetl.server.access import low_scope
 from noetl.server.auth import Caller
+from noetl.server.errors import ApiError
 from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
 from noetl.server.params import (
     EXECUTION,
@@ -61,6 +67,8 @@ from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
 from noetl.views.documents import ShowDocument, problem_document
 from noetl.views.log import STARTUP_FACTS, events_of, require_started
+
+T = TypeVar("T")
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
@@ -129,6 +137,7 @@ async def started(
     services = context.services
     data = await authorize(context, data, caller)
     workload, ctx = _checked(data.workload, "workload"), _checked(data.ctx, "ctx")
+    _labels(lambda: check_labels(data.labels))
     execution_id = services.clock.new_id() if key is None else _derived_id(caller, key)
     is_new = key is None or await services.store.status(execution_id) is None
     resolved: ResolvedStart | None = None
@@ -136,13 +145,21 @@ async def started(
         if is_new:
             async with refusals_recorded(context, data, caller):
                 resolved = await resolve(context, data, caller)
-                command = Start(workload=workload, ctx=ctx, by=caller.name)
+                command = Start(workload=workload, ctx=ctx, labels=data.labels, by=caller.name)
                 await services.link.start(execution_id, resolved.digest, command)
                 context.audit.collect(caller, "start", "start", execution_id, resolved.path)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
         problems, digest = (resolved.problems, resolved.digest) if resolved else ((), None)
         yield StartedExecution(execution_id, is_new, waiter, problems, digest)
+
+
+def _labels(check: Callable[[], T]) -> T:
+    """Raises ApiError for labels that no execution can have."""
+    try:
+        return check()
+    except Rejected as error:
+        raise ApiError(400, error.code, str(error).removeprefix(f"{error.code}: ")) from error
 
 
 def _checked(values: dict[str, JSON], label: str) -> dict[str, JSON]:
@@ -168,6 +185,7 @@ async def _check_same_start(
     first = rows[0].facts[0] if rows else None
     assert isinstance(first, Requested), "the first fact of a log is the request"
     same = (first.workload, first.ctx) == (request.workload, request.ctx) and request.path in (None, first.path)
+    same = same and request.labels.items() <= first.labels.items()
     if same and (request.path is None or request.version is not None):
         same = first.digest == (resolved.digest if resolved else await resolve_digest(context, request, caller))
     if not same:
@@ -183,19 +201,30 @@ async def executions(
     status: Annotated[Status | None, QueryParameter(description="only with this status")] = None,
     open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = (False),
     path: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
+    label: Annotated[
+        list[str] | None, QueryParameter(description="only with this label, `key=value`; several: with all of them")
+    ] = None,
+    since: Annotated[datetime | None, QueryParameter(description="started at this time or later, RFC 3339")] = None,
+    roots: Annotated[bool, QueryParameter(description="without those that another execution called")] = False,
+    total: Annotated[bool, QueryParameter(description="also count the executions on all pages")] = False,
     before: Annotated[str | None, QueryParameter(description="`next` of the previous page", pattern=ID_PATTERN)] = None,
     limit: Limit = PAGE,
 ) -> ExecutionsPage:
-    found = await services.listing.executions(
-        limit,
-        before=before,
-        status=status,
-        open_only=open_only,
-        path=None if path is None else clean_text(path, "path"),
-        within=caller.paths("read"),
-    )
+    if since is not None and since.tzinfo is None:
+        raise ApiError(400, "bad-request", "since: add a time zone, as in 2026-01-31T12:00:00Z")
+    wanted: dict[str, Any] = {
+        "status": status,
+        "open_only": open_only,
+        "path": None if path is None else clean_text(path, "path"),
+        "labels": _labels(lambda: parse_labels(label or ())),
+        "since": since,
+        "roots": roots,
+        "within": caller.paths("read"),
+    }
+    found = await services.listing.executions(limit, before=before, **wanted)
     more = found[-1].execution_id if len(found) == limit else None
-    return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more)
+    count = await services.listing.count(**wanted) if total else UNSET
+    return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more, total=count)
 
 
 @route(get, READ | OF_LIST, "executions", "/executions/find", "Find ids that begin with a prefix")
@@ -244,6 +273,33 @@ class _TreeBuilder:
         children = [await self.build(ExecutionSummary.from_head(each), depth + 1) for each in included]
         left_out = len(heads) - len(included)
         return ExecutionTree(execution=execution, children=tuple(children), left_out=left_out)
+
+
+@route(
+    delete,
+    RUN | OF_EXECUTION,
+    "executions",
+    EXECUTION,
+    "Delete an ended execution, and the executions that it called",
+    404,
+    409,
+    status_code=200,
+)
+async def delete_execution(context: ContextParam, caller: CallerParam, execution_id: ExecutionId) -> DeleteResponse:
+    """Its log is deleted at once. Its stored results follow: on PostgreSQL soon after, in a file with `noetl gc`.
+
+    An execution that another one called is deleted with its caller.
+    """
+    services = context.services
+    heads = await deletable(services.listing, checked_id(execution_id))
+    for head in heads:
+        if not caller.may("run", head.path):
+            raise low_scope(caller, "run", head.path, ", which the execution called")
+    gone = await services.delete([head.execution_id for head in heads])
+    if execution_id not in gone:
+        raise Rejected("not-ended", f"{execution_id} cannot be deleted: it was retried just now")
+    await context.audit.record(caller, "command", "delete", execution_id, f"{heads[0].path}: {len(gone)} executions")
+    return DeleteResponse(deleted=len(gone))
 
 
 # Commands to an execution, on any server
@@ -336,4 +392,4 @@ async def _send(context: AppContext, caller: Caller, execution_id: str, command:
     return CommandResponse(execution_id=execution_id, status=status)
 
 
-ROUTES = [start, executions, find, last, head, tree, cancel, pause, resume, retry, signal]
+ROUTES = [start, executions, find, last, head, tree, delete_execution, cancel, pause, resume, retry, signal]

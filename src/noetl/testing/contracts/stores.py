@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, Protocol
@@ -421,6 +421,7 @@ class ListedLog(NamedTuple):
     store: EventStore
     listing: FilteredListing
     owner: Callable[[str], Awaitable[int]]  # acquires an execution and returns the owner number
+    delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions
 
 
 EXECUTIONS: Final[tuple[tuple[str, str, Status, str | None], ...]] = (
@@ -507,6 +508,49 @@ class ListingContract:
         assert len(await paths("a/*", limit=2)) == 2
         assert await log.listing.find("0300", within=("a/*",)) == ["0300-1", "0300-2", "0300-3"]
         assert await log.listing.find("0300-0", within=("a/*",)) == await log.listing.find("0300", within=()) == []
+
+    @opened_test("make")
+    async def test_executions_are_filtered_by_labels_time_and_caller(self, log: ListedLog) -> None:
+        await _fill(log)
+        marks: tuple[dict[str, str], ...] = (
+            {"team": "data", "tier": "1"}, {"team": "data"}, {"team": "sales"}, {"team": "da", 'a".b': "'x"}, {}
+        )  # fmt: skip
+        for number, labels in enumerate(marks):
+            parent = "0300-0/call#1@1" if number == 1 else None
+            first = Requested(path="l", digest="d", workload={}, labels=labels, parent=parent)
+            await _add(log, f"0300-{number}", AT + timedelta(minutes=number + 5), first)
+
+        async def ids(**wanted: Any) -> list[str]:
+            found = [head.execution_id for head in await log.listing.executions(**wanted)]
+            assert await log.listing.count(**wanted) == len(found)
+            return found
+
+        assert await ids(labels={"team": "data"}) == ["0300-1", "0300-0"]
+        assert await ids(labels={"team": "data", "tier": "1"}) == ["0300-0"]
+        assert await ids(labels={'a".b': "'x"}) == ["0300-3"]
+        assert await ids(labels={"tier": "data"}) == await ids(labels={"team": "dat%"}) == []
+        assert await ids(labels={"team": "data"}, roots=True) == ["0300-0"]
+        assert await ids(since=AT + timedelta(minutes=8)) == ["0300-4", "0300-3"]
+        assert await ids(labels={}, path="l", since=AT + timedelta(minutes=6), roots=True) == [
+            "0300-4", "0300-3", "0300-2"
+        ]  # fmt: skip
+        assert len(await ids()) == len(EXECUTIONS) + len(marks)
+        assert [(await log.listing.head(f"0300-{number}")).labels for number in range(5)] == list(marks)
+        assert len(await log.listing.executions(1, labels={"team": "data"}, before="0300-1")) == 1
+
+    @opened_test("make")
+    async def test_only_ended_executions_are_deleted(self, log: ListedLog) -> None:
+        await _fill(log)
+        ids = [each[0] for each in EXECUTIONS]
+        assert await log.delete([]) == await log.delete(["unknown", "\0"]) == []
+        assert await log.delete(ids) == sorted(["0199-aa", "0200-aa", "0199-a"])
+        assert [head.execution_id for head in await log.listing.executions()] == ["0200", "0199-ab"]
+        for id in ids:
+            kept = id in ("0200", "0199-ab")
+            assert (await log.store.status(id) is not None, bool(await log.store.read(id))) == (kept, kept)
+        first = Requested(path="p", digest="d", workload={})
+        await _add(log, "0199-aa", AT, first)
+        assert len(await log.store.read("0199-aa")) == 2, "the id is free"
 
     @opened_test("make")
     async def test_children_are_the_executions_that_frames_have_started(self, log: ListedLog) -> None:
