@@ -17,7 +17,10 @@ _clock = SystemClock()
 
 
 class Effects:
-    """`/call/NAME?ms=300` waits for 300 ms; `/gate/GATE/NAME` waits until the gate opens. Both return the name."""
+    """`/call/NAME` answers at once, and `/gate/GATE/NAME` when the gate is open. Both return the name.
+
+    `?full=7` waits until seven requests have been here at the same time; `?ms=300` waits for 300 ms more.
+    """
 
     def __init__(self) -> None:
         self.url = ""
@@ -26,6 +29,7 @@ class Effects:
         self.out = self.most = self.answered = 0
         self._news = threading.Condition()
         self._gates: dict[str, asyncio.Event] = {}
+        self._full = asyncio.Event()
         self._loop = asyncio.new_event_loop()
 
     @property
@@ -59,8 +63,11 @@ class Effects:
         try:
             if what == "gate":
                 await self._gate(name.partition("/")[0]).wait()
-            else:
-                await _clock.sleep(int(request.query.get("ms", "0")) / 1000)
+            if (full := int(request.query.get("full", "0"))) > 0:
+                if self.out >= full:
+                    self._full.set()
+                await self._full.wait()
+            await _clock.sleep(int(request.query.get("ms", "0")) / 1000)
         finally:
             with self._news:
                 self.out -= 1

@@ -20,7 +20,7 @@ workload: {url: "", many: 10, ms: 10}
 workflow:
 - step: start
   loop: {in: "{{ range(workload.many) }}", iterator: n, spec: {mode: parallel, max_in_flight: 7}}
-  tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {ms: "{{ workload.ms }}"}}}
+  tool: {kind: http, input: {method: POST, url: "{{ workload.url }}/call/{{ iter.n }}", params: {full: 7, ms: "{{ workload.ms }}"}}}
 """
 )
 # A call that takes longer than its lease, beside a loop that keeps the execution busy.

@@ -81,7 +81,7 @@ def test_a_process_that_ends_between_two_tries_is_continued(
     number: signal.Signals, workspace: Workspace, api: Api
 ) -> None:
     """After Ctrl-C with the next try, after a kill with the first one."""
-    file = workspace.write(CALL.replace("delay: 0.02", "delay: 2"))
+    file = workspace.write(CALL.replace("delay: 0.02", "delay: 4"))
     with workspace.started("run", file, "--set", f"url={api.url}", "--set", "fails=1") as run:
         assert run.read_until("try 2 of 4")[-1].split()[:5] == ["start", "try", "2", "of", "4"]
         run.process.send_signal(number)

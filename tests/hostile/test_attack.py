@@ -32,7 +32,7 @@ HERE, THERE = "127.0.0.1", "127.0.0.2"  # the client and the attacker: both are 
 SLOW, BODIES, HEADERS, FOLLOWERS, REQUESTS = 200, 20, 20, 500, 800
 GROWTH_MAX_MB = 100
 HEALTH_MAX_MS = 3_000
-PATIENCE_S = 120
+PATIENCE_S = 300
 
 
 class AttackedServer(NamedTuple):

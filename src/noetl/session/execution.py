@@ -45,7 +45,7 @@ LAST: Final = "last"
 PAGE: Final = 200  # executions in one request
 MATCHES_SHOWN_MAX: Final = 10  # ids with the same prefix
 POLL_S: Final = 0.1
-CANCEL_S: Final = 15.0  # running calls of a cancelled execution have 10 s
+CANCEL_S: Final = 60.0  # running calls have 10 s; then compensations run, on a machine that may be busy
 
 _ID_PART: Final = re.compile(r"[0-9a-f-]{1,36}\Z")
 _STATUS: Final[dict[Status, str]] = {"new": "running", "cancelling": "running"}  # the others keep their name

@@ -34,6 +34,7 @@ LEASE_S = 5.0  # in tests
 BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures
 REPOSITORY = Path(__file__).parents[3]
 LOOK_S = 0.05
+PATIENCE_S = 240.0  # until something happens whose duration has no limit, or one that is compared afterwards
 _FOREIGN = ("NOETL_", "PG", "OTEL_")  # settings of the shell that would configure the cluster
 CLOCK = SystemClock()
 
@@ -214,7 +215,7 @@ class ChaosCluster:
             before = now if before is None else before
             return now > before
 
-        return await until(happened, 60)
+        return await until(happened)
 
     async def owners(self) -> dict[str, list[int]]:
         """Server processes, by identity, with their partitions; "": partitions without an owner."""
@@ -232,7 +233,7 @@ class ChaosCluster:
             owners = await self.owners()
             return "" not in owners and sorted(map(len, owners.values())) == shares
 
-        return await until(shared, 60)
+        return await until(shared)
 
     async def metric(self, name: str, **labels: str) -> float:
         """The sum over all servers."""
@@ -245,22 +246,22 @@ class ChaosCluster:
                         total += sample.value
         return total
 
-    async def until_all_ended(self, seconds: float) -> None:
+    async def until_all_ended(self) -> None:
         open_only = "SELECT execution_id, seq FROM noetl.heads WHERE status NOT IN ('ok','error','cancelled')"
 
         async def ended() -> bool:
             return not await self.rows(open_only)
 
         try:
-            await until(ended, seconds)
+            await until(ended)
         except TimeoutError:
             raise AssertionError(f"not ended: {await self.rows(open_only)}") from None
 
 
-async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
+async def until(holds: Callable[[], Awaitable[bool]]) -> float:
     """Wait for a condition; returns the duration. Raises TimeoutError."""
     begun = CLOCK.monotonic()
-    async with asyncio.timeout(seconds):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             with suppress(Unavailable):
                 if await holds():
@@ -268,10 +269,16 @@ async def until(holds: Callable[[], Awaitable[bool]], seconds: float) -> float:
             await CLOCK.sleep(LOOK_S)
 
 
-async def kill_again_and_again(cluster: ChaosCluster, name: str, kills: int, life_s: Iterator[float]) -> list[float]:
+async def kill_again_and_again(
+    cluster: ChaosCluster,
+    name: str,
+    kills: int,
+    life_s: Iterator[float],
+    may_die: Callable[[], Awaitable[bool]] | None = None,
+) -> list[float]:
     """Kill and start a process several times; returns the instants of the kills.
 
-    The cluster makes progress between two kills, however slow the machine is.
+    The cluster makes progress between two kills, however slow the machine is. `may_die`: what a kill waits for, too.
     """
     instants = []
     for _ in range(kills):
@@ -282,7 +289,9 @@ async def kill_again_and_again(cluster: ChaosCluster, name: str, kills: int, lif
             return facts > before[0] or not open_
 
         await CLOCK.sleep(next(life_s))
-        await until(has_lived, 60)
+        await until(has_lived)
+        if may_die is not None:
+            await until(may_die)
         instants.append(await cluster.kill(name))
         await cluster.start(name)
     return instants

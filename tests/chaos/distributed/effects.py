@@ -30,9 +30,12 @@ class Effects:
         self.resumed: list[float] = []  # seconds from the death of a caller until the next request of its key
         self.at_once: Counter[str] = Counter()  # counter name → requests in progress
         self.most_at_once: Counter[str] = Counter()
+        self._full: dict[str, asyncio.Event] = {}  # counter name → set when as many requests as `full` were in progress
         self.gates: dict[str, list[asyncio.Event]] = {}  # key → events that its first answers wait for
         self.is_holding = True
         self.callers: dict[str, int] = {}  # key → the port of its first caller
+        self.ports: Counter[int] = Counter()  # port of a caller → its requests in progress
+        self.unanswered: set[int] = set()  # ports of callers that get no answer, because they are about to die
 
     def key(self, execution_id: str, path: str) -> str:
         """The key of the request of an execution for a path; "": there was none."""
@@ -62,16 +65,21 @@ class Effects:
         if (since := self.interrupted.pop(key, None)) is not None:
             self.resumed.append(now - since)
         self.serials.append(key)
-        serial, counted = len(self.serials) - 1, query.get("counted", "")
+        serial, counted, port = len(self.serials) - 1, query.get("counted", ""), port_of(request)
         self._count(counted, 1)
+        self.ports[port] += 1
         try:
             await self._wait(request, key)
+            if port in self.unanswered:
+                await asyncio.Event().wait()
         except asyncio.CancelledError:
             if key not in self.answered:  # otherwise it lost its lease before it died, and another worker made the call
                 self.interrupted[key] = CLOCK.monotonic()
             raise
         finally:
             self._count(counted, -1)
+            self.ports[port] -= 1
+            self.unanswered.discard(port)
         self.answered.add(key)
         self.interrupted.pop(key, None)
         if "mb" in query:
@@ -83,14 +91,26 @@ class Effects:
         self.most_at_once[counted] = max(self.most_at_once[counted], self.at_once[counted])
 
     async def _wait(self, request: web.Request, key: str) -> None:
-        """`holds`: the number of answers of a key that wait for `release`."""
+        """`holds`: the number of answers of a key that wait for `release`; `full`: of requests to wait for, once."""
         gates = self.gates.setdefault(key, [])
         if self.is_holding and len(gates) < int(request.query.get("holds", "0")):
-            assert request.transport is not None
-            self.callers.setdefault(key, request.transport.get_extra_info("peername")[1])
+            self.callers.setdefault(key, port_of(request))
             gates.append(gate := asyncio.Event())
             await gate.wait()
+        if full := int(request.query.get("full", "0")):
+            counted = request.query["counted"]
+            reached = self._full.setdefault(counted, asyncio.Event())
+            if self.at_once[counted] >= full:
+                reached.set()
+            await reached.wait()
         await CLOCK.sleep(float(request.query.get("ms", "0")) / 1_000)
+
+
+def port_of(request: web.Request) -> int:
+    """The port of the caller."""
+    assert request.transport is not None
+    port: int = request.transport.get_extra_info("peername")[1]
+    return port
 
 
 @asynccontextmanager

@@ -14,14 +14,13 @@ from noetl.clock import SystemClock
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.views.log import events_of
-from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
+from tests.chaos.distributed.cluster import CLOCK, PATIENCE_S, ChaosCluster
 from tests.chaos.distributed.effects import Effects
 
 STEPS = 10
 CHILDREN = 6
 CHILD_STEPS = 3
 WIDTH = 10  # of loops
-PATIENCE_S = 60.0  # until a start is acknowledged, with kills in between
 
 
 def head(name: str) -> str:
@@ -44,12 +43,13 @@ def _steps(many: int) -> str:
     return made + '- {step: last, tool: {kind: noop, input: {all: "{{ ctx }}"}}}\n'
 
 
-def _loop(many: int, width: int, path: str) -> str:
+def _loop(many: int, width: int, path: str, full: int) -> str:
     return (
         f"- step: start\n  loop: {{in: '{{{{ range({many}) }}}}', iterator: n, "
         f"spec: {{mode: parallel, max_in_flight: {width}}}}}\n"
         f'  tool: {{kind: http, method: POST, url: "{{{{ workload.url }}}}/{path}/{{{{ iter.n }}}}'
-        '?of={{ execution_id }}&ms={{ workload.ms }}&counted={{ execution_id }}"}\n'
+        "?of={{ execution_id }}&ms={{ workload.ms }}&counted={{ execution_id }}"
+        f'&full={full}"}}\n'
     )
 
 
@@ -67,8 +67,9 @@ FAMILY = (
 )
 
 
-def loop(many: int, width: int = WIDTH, path: str = "item") -> str:
-    return head(f"loop-{path}") + _WORKLOAD + _loop(many, width, path)
+def loop(many: int, width: int = WIDTH, path: str = "item", *, full: int = 0) -> str:
+    """`full`: no call ends before so many of them run at the same time."""
+    return head(f"loop-{path}") + _WORKLOAD + _loop(many, width, path, full)
 
 
 HOLD = (
@@ -117,7 +118,7 @@ class Load:
             await self.house.clients[0].register(text)
 
     async def start(self, path: str, **workload: JSON) -> str:
-        """Start with one idempotency key at any server that answers, until a server acknowledges."""
+        """Start with one idempotency key at any server that answers, until a server acknowledges, with kills in between."""
         key = SystemClock().new_id()
         given: Mapping[str, JSON] = {"url": self.effects.url, **workload}
         async with asyncio.timeout(PATIENCE_S):
@@ -137,6 +138,13 @@ class Load:
         """Start `many` executions at a constant rate, however long each start takes."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(many):
+                tasks.create_task(self.start(path, **workload))
+                await CLOCK.sleep(every_s)
+
+    async def keep_starting_until(self, over: asyncio.Event, path: str, every_s: float, **workload: JSON) -> None:
+        """Start executions at a constant rate until the event is set."""
+        async with asyncio.TaskGroup() as tasks:
+            while not over.is_set():
                 tasks.create_task(self.start(path, **workload))
                 await CLOCK.sleep(every_s)
 

@@ -7,7 +7,7 @@ from statistics import median
 
 from noetl.engine import facts
 from tests.chaos.distributed.audit import audited, p99, report
-from tests.chaos.distributed.cluster import BUSY_S, CLOCK, opened
+from tests.chaos.distributed.cluster import BUSY_S, CLOCK, PATIENCE_S, opened
 from tests.chaos.distributed.effects import serving
 from tests.chaos.distributed.load import CHILD, Load, head
 
@@ -67,7 +67,7 @@ async def _storm() -> None:
     async with opened() as cluster:
         await cluster.clients[0].register(RUNS)
         # Each firing adds one token, and workers run all of them: the limit takes 10,000 firings.
-        document = await cluster.clients[0].run("chaos/runs", timeout_s=60)
+        document = await cluster.clients[0].run("chaos/runs", timeout_s=PATIENCE_S)
         assert document.status == "error"
         assert document.error is not None
         assert document.error.kind == "limit"
@@ -82,7 +82,7 @@ async def _bomb() -> None:
         bombing = asyncio.ensure_future(_keep_bombing(load))
         beside = await _neighbours(load, NEIGHBOURS)
         took = await bombing
-        await cluster.until_all_ended(30)
+        await cluster.until_all_ended()
         bombs = {id for id, path in load.acked.items() if path in BOMBS}
         ((children,),) = await cluster.rows("SELECT count(*) FROM noetl.heads WHERE path = 'chaos/deep'")
         others = await cluster.rows("SELECT execution_id FROM noetl.heads WHERE path <> 'chaos/child'")
@@ -110,7 +110,7 @@ async def _neighbours(load: Load, many: int) -> list[float]:
     async def one(number: int) -> None:
         begun = CLOCK.monotonic()
         client = load.house.clients[number % 2]
-        document = await client.run("chaos/child", {"url": load.effects.url, "ms": 5}, timeout_s=30)
+        document = await client.run("chaos/child", {"url": load.effects.url, "ms": 5}, timeout_s=PATIENCE_S)
         assert document.status == "ok"
         took.append(CLOCK.monotonic() - begun)
 
@@ -128,7 +128,7 @@ async def _keep_bombing(load: Load) -> dict[str, float]:
     while CLOCK.monotonic() < until:
         for path in BOMBS:
             begun = CLOCK.monotonic()
-            document = await load.house.clients[0].run(path, {"url": ""}, timeout_s=30)
+            document = await load.house.clients[0].run(path, {"url": ""}, timeout_s=PATIENCE_S)
             assert document.status == "error", path
             took[path] = max(took.get(path, 0.0), CLOCK.monotonic() - begun)
             load.acked[document.execution_id] = path

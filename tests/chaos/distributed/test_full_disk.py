@@ -59,20 +59,20 @@ async def _fill_nats() -> None:
         load = Load(cluster, effects)
         await load.register(CHAIN, LARGE_RESULT)
         await load.start("chaos/large")  # this creates the bucket
-        await cluster.until_all_ended(60)
+        await cluster.until_all_ended()
         living = {name: child.pid for name, child in cluster.children.items()}
 
         disk.fill()
         large = [await load.start("chaos/large") for _ in range(LARGE)]
         small = [await load.start("chaos/chain", ms=20) for _ in range(SMALL)]
-        await until(lambda: _found_disk_full(cluster, STREAM, f"OBJ_{BUCKET}"), 60)
+        await until(lambda: _found_disk_full(cluster, STREAM, f"OBJ_{BUCKET}"))
         disk.make_space()
-        by_itself = await until(lambda: _all_ok(cluster, small), 120)
+        by_itself = await until(lambda: _all_ok(cluster, small))
         assert {name: child.pid for name, child in cluster.children.items()} == living
 
         await cluster.kill("nats")
         await cluster.start("nats")
-        restarted = await until(lambda: _all_ok(cluster, large), 60)
+        restarted = await until(lambda: _all_ok(cluster, large))
         await audited(load)
         report(
             "a full disk of NATS",

@@ -49,7 +49,7 @@ async def _run_long() -> None:
             victim = await _owner(cluster) if name == "server" else name
             await cluster.kill(victim)
             await cluster.start(victim)
-        await cluster.until_all_ended(120)
+        await cluster.until_all_ended()
         seconds, growth = CLOCK.monotonic() - begun, _growth(cluster, before)
         verdict = await audited(load)
         ((size,),) = await cluster.rows("SELECT sum(length(body)) FROM noetl.log WHERE execution_id = $1", id)
@@ -72,7 +72,7 @@ async def _until_has(cluster: ChaosCluster, facts: float) -> None:
     async def has() -> bool:
         return await cluster.facts() >= facts
 
-    await until(has, 60)
+    await until(has)
 
 
 async def _owner(cluster: ChaosCluster) -> str:
@@ -109,7 +109,7 @@ async def _keep_values() -> None:
             victim = await _owner(cluster) if name == "server" else name
             await cluster.kill(victim)
             await cluster.start(victim)
-        await cluster.until_all_ended(120)
+        await cluster.until_all_ended()
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         longest = max(len(str(event.fact)) for log in verdict.logs.values() for event in log)
         report("large values", executions=VALUED, kills=3, longest_fact=longest, seconds=seconds)
@@ -149,7 +149,7 @@ async def _keep_large() -> None:
         await _until_has(cluster, LARGE * 6)
         await cluster.kill("worker-1")
         await cluster.start("worker-1")
-        await cluster.until_all_ended(120)
+        await cluster.until_all_ended()
         seconds, verdict = CLOCK.monotonic() - begun, await audited(load)
         refs = _refs(verdict)
         stores = ResultStores(

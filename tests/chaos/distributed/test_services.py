@@ -48,7 +48,7 @@ async def _disturb_postgresql() -> None:
             await _end_some_sessions(cluster, turn)
         recovered.append(await cluster.until_something_happens())
         await starting
-        await cluster.until_all_ended(60)
+        await cluster.until_all_ended()
         looking.cancel()
         verdict, busiest = await audited(load), _connects_per_s(cluster)
         report(
@@ -104,7 +104,7 @@ async def _disturb_nats() -> None:
             stuck[name] = await cluster.until_something_happens()
             await load.start("chaos/chain", ms=20)
         await starting
-        await cluster.until_all_ended(60)
+        await cluster.until_all_ended()
         verdict = await audited(load)
         report(
             "NATS hurt",

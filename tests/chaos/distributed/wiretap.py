@@ -53,8 +53,8 @@ class Wiretap:
         self.frames.setdefault(place, []).append(seen)
 
     def results(self, execution_id: str, frame: str) -> int:
-        """The number of reported results of a frame."""
-        return sum(seen.says == "done" for seen in self.frames.get((execution_id, frame), ()))
+        """The number of workers that reported a result of a frame; a worker repeats a report that gets no answer in time."""
+        return len({seen.worker for seen in self.frames.get((execution_id, frame), ()) if seen.says == "done"})
 
     def resumptions(self, kills: Mapping[str, Sequence[float]]) -> list[float]:
         """For each frame that was lost with its worker: the seconds until another worker requested it."""
