@@ -1,7 +1,7 @@
 """Loopback ports for tests: a port stays reserved for one test process, also before and after a server uses it.
 
 A port that the system assigns is free again when its socket closes: another server or connection may get it. These
-ports are therefore below the range of the system, and a lock file reserves each of them.
+ports are therefore below the range of the system and that of `noetl up`, and a lock file reserves each of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import IO
 
+from noetl.runtime.devcluster.services import PORTS
+
 LOWEST = 10_000
 SYSTEM_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _kept: list[IO[bytes]] = []  # open until this process ends, which holds the locks
@@ -22,7 +24,7 @@ def free_port() -> int:
     """A port without a listener that no other test process gets while this one lives."""
     folder = Path(f"/tmp/noetl-test-ports-{os.getuid()}")
     folder.mkdir(exist_ok=True)
-    ports = range(LOWEST, _system_ports_from())
+    ports = range(LOWEST, min(_system_ports_from(), PORTS[0]))
     first = os.getpid() * 97 % len(ports)  # processes begin at different ports
     for port in chain(ports[first:], ports[:first]):
         lock = (folder / str(port)).open("wb")

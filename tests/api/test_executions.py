@@ -46,7 +46,7 @@ def test_a_start_gives_first_values_of_ctx(tmp_path: Path) -> None:
         await server.api.register(text)
         key = {"Idempotency-Key": "once"}
         asked = {"path": "t", "version": 1, "ctx": {"page": 3}}
-        shown = await server.api.ask("POST", "/executions", asked, headers=key, wait=30)
+        shown = await server.api.ask("POST", "/executions", asked, headers=key, wait=120)
         assert shown.json["output"]["data"] == {"page": 3}
         first = (await facts_of(server, shown.json["execution_id"]))[0]
         assert (first.ctx, first.workload) == ({"page": 3}, {})
@@ -66,11 +66,11 @@ def test_a_start_with_wait_returns_the_result(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         await server.api.register(HELLO)
         asked = {"path": "t", "version": 1, "workload": {"name": "Ada"}}
-        shown = await server.api.post("/executions", asked, wait=30)
+        shown = await server.api.post("/executions", asked, wait=120)
         assert (shown["status"], shown["output"]["data"]) == ("ok", {"greeting": "hello Ada"})
         assert await server.api.get(f"/executions/{shown['execution_id']}") == shown
         await server.api.register(FAILING)
-        failed = await server.api.post("/executions", {"path": "failing"}, wait=30)
+        failed = await server.api.post("/executions", {"path": "failing"}, wait=120)
         assert (failed["status"], failed["error"]["step"]) == ("error", "start")
 
     serve(tmp_path, work)
@@ -95,7 +95,7 @@ def test_a_waiting_request_returns_when_the_execution_ends(tmp_path: Path) -> No
     async def work(server: ApiServer) -> None:
         api = server.api
         await api.register(WAITING)
-        waits = asyncio.ensure_future(api.post("/executions", {"path": "waiting"}, wait=30))
+        waits = asyncio.ensure_future(api.post("/executions", {"path": "waiting"}, wait=120))
         while not (heads := (await api.get("/executions"))["items"]):
             continue
         await signalled(server, heads[0]["execution_id"])
@@ -133,7 +133,7 @@ def test_the_same_key_returns_the_same_execution(tmp_path: Path) -> None:
         assert (await api.ask("POST", "/executions", body, headers=key)).status == 201
         told = await api.ask("POST", "/executions", {**body, "version": 2}, headers=key)
         assert told.json["code"] == "idempotency-mismatch"
-        waited = await api.ask("POST", "/executions", body, headers=key, wait=30)
+        waited = await api.ask("POST", "/executions", body, headers=key, wait=120)
         assert (waited.status, waited.json["status"]) == (200, "ok")
 
     serve(tmp_path, work)
@@ -306,7 +306,7 @@ def test_labels_are_recorded_and_found_with_a_total(tmp_path: Path) -> None:
         api = server.api
         await api.register(labelled)
         ids = [
-            (await api.post("/executions?wait=9", {"path": "t", "labels": labels}))["execution_id"]
+            (await api.post("/executions?wait=60", {"path": "t", "labels": labels}))["execution_id"]
             for labels in ({}, {"run": "a"}, {"run": "b", "team": "ops"})
         ]
         page = await api.get("/executions?label=team%3Ddata&total=true&limit=1")

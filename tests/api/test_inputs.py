@@ -41,7 +41,7 @@ def test_the_log_has_the_request_and_the_converted_values(tmp_path: Path) -> Non
     async def work(server: ApiServer) -> None:
         await server.api.register(ORDERS)
         asked = {"path": "t", "workload": {"n": "4", "day": "2026-01-31"}}
-        shown = await server.api.post("/executions", asked, wait=30)
+        shown = await server.api.post("/executions", asked, wait=120)
         assert shown["output"]["data"] == {"n": 4, "day": "2026-01-31"}
         rows = await server.services.store.read(shown["execution_id"])
         requested, _, started = [fact for row in rows for fact in row.facts][:3]

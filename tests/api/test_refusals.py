@@ -88,7 +88,7 @@ def test_a_text_that_can_run_is_registered_and_started_once_for_a_key(tmp_path: 
         assert (await api.ask("POST", "/executions", {"text": NOOP}, headers=key)).status == 422
         assert len(await on_record(server)) == 1
         assert [each["version"] for each in (await api.get("/playbooks/versions", path="t"))["items"]] == [1]
-        upgraded = await api.post("/executions", {"text": OLD, "dialect": "auto"}, wait=30)
+        upgraded = await api.post("/executions", {"text": OLD, "dialect": "auto"}, wait=120)
         assert upgraded["status"] == "ok"
 
     serve(tmp_path, work)
@@ -108,7 +108,7 @@ def test_a_registered_playbook_that_can_no_longer_run_is_recorded(tmp_path: Path
 
 def test_an_unresolved_keychain_is_recorded_under_the_id_of_the_start(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
-        shown = await server.api.post("/executions", {"text": LOCKED}, wait=30)
+        shown = await server.api.post("/executions", {"text": LOCKED}, wait=120)
         assert (shown["status"], shown["error"]["kind"], shown["steps"]) == ("error", "credential", [])
         last = (await facts_of(server, shown["execution_id"]))[1:]
         assert isinstance(last[0], Evaluated)

@@ -134,7 +134,7 @@ def test_pools_limit_starting_commanding_and_registering(tmp_path: Path) -> None
         scene = await opened_scene(server)
         text = playbook("in/gpu", GPU)
         digest = (await server.api.register(text))["digest"]
-        id = (await server.api.post("/executions", {"digest": digest}, wait=30))["execution_id"]
+        id = (await server.api.post("/executions", {"digest": digest}, wait=120))["execution_id"]
         limited = await scene.token("author", "in/*", pools=("default",))
         free = await scene.token("author", "in/*", pools=("default", "gpu"))
         for method, path, body in (
@@ -197,8 +197,9 @@ def test_the_stream_of_all_executions_contains_those_within_the_paths(tmp_path: 
         async with server.api.session.get(server.api.url + "/stream", headers=headers) as response:
             await response.content.readuntil(b"\n\n")
             for side in ("out", "in"):
-                signal = {"name": "go"}
-                await server.api.post(f"/executions/{scene.waiting[side]}/signal", signal)
+                path = f"/executions/{scene.waiting[side]}/signal"
+                while (await server.api.ask("POST", path, {"name": "go"})).status != 200:
+                    pass  # its task does not wait yet
             received = b""
             async with asyncio.timeout(30):
                 while b'"status":"ok"' not in received:

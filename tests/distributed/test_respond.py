@@ -25,6 +25,9 @@ async def _answers(cluster: Cluster) -> None:
                 id = answer.headers["Noetl-Execution-Id"]
             async with cluster.client(0) as client:
                 assert (await client.show(id)).status == "running"
+                async for each in client.stream(id):
+                    if getattr(each, "name", "") == "frame.parked":  # after the answer
+                        break
                 await client.signal(id, "go")
             assert (await cluster.ended(id)).status == "ok"
         async with session.post(f"{cluster.url(0)}/run/report") as answer:

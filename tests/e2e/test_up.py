@@ -25,7 +25,7 @@ from noetl.errors import Rejected
 from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
 from noetl.runtime.devcluster.folder import Folder, default_folder
 from noetl.runtime.devcluster.processes import ServiceSpec
-from noetl.runtime.devcluster.services import Postgres
+from noetl.runtime.devcluster.services import PORTS, Postgres, free_port
 from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"
@@ -271,6 +271,16 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(folder: Path) -> No
     assert done.returncode == 1
     assert f"port {port} of 127.0.0.1 is in use" in done.stderr
     assert not (folder / "house").exists()
+
+
+def test_a_port_is_one_that_systems_give_to_no_connection() -> None:
+    """Otherwise a connection of another program may have it when the server starts, or starts again."""
+    assert max(PORTS) < 32_768, "the first port for connections, as Linux comes"
+    port = free_port()
+    assert port in PORTS
+    assert free_port(port) == port
+    with socket.create_server(("127.0.0.1", port)):
+        assert free_port(port) in set(PORTS) - {port}
 
 
 def test_the_default_folder_is_with_other_data_of_the_user() -> None:

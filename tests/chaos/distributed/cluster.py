@@ -28,7 +28,8 @@ from noetl.errors import Unavailable
 from noetl.link.messages import PARTITIONS
 from noetl.runtime.devcluster.folder import Folder, random_key
 from noetl.runtime.devcluster.processes import ManagedProcess, ServiceSpec
-from noetl.runtime.devcluster.services import Nats, Postgres, free_port
+from noetl.runtime.devcluster.services import PORT_FILE, Nats, Postgres
+from tests.ports import free_port
 
 LEASE_S = 5.0  # in tests
 BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures
@@ -76,6 +77,7 @@ class ChaosCluster:
 
     async def open(self) -> None:
         self._lock = await self.folder.wait_for_leftovers(CLOCK)
+        self.folder.put(PORT_FILE, f"{free_port()}\n")  # while NATS is down, the system gives it to no connection
         postgres, nats = Postgres(self.folder, CLOCK), Nats(self.folder)
         await postgres.initialise()
         self.database, self.nats, self.store = postgres.url(), nats.url(), nats.store

@@ -17,6 +17,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import count
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -37,6 +38,9 @@ DATABASE: Final = "noetl"
 PASSWORD_FILE: Final = "postgres-password"
 LEFTOVER_S: Final = 30.0
 POLL_S: Final = 0.1
+# The system gives ports above these to connections: a server that starts later, or again, could find its port taken.
+PORTS: Final = range(20_000, 32_000)
+PORTS_TRIED: Final = 100
 INITDB_S: Final = 120.0
 
 # Acknowledged data must survive a power loss.
@@ -320,9 +324,14 @@ def nats_server_path() -> Path:
     return Path(found)
 
 
+_asked = count()
+
+
 def free_port(wanted: int = 0) -> int:
-    """The wanted port on loopback if it is free, or else any free port."""
-    for port in (wanted, 0):
+    """The wanted port on loopback if it is free, or else any free port, if possible one that no connection gets."""
+    first = os.getpid() * 97 + next(_asked)  # processes begin at different ports
+    others = (PORTS[(first + number) % len(PORTS)] for number in range(PORTS_TRIED))
+    for port in (*([wanted] if wanted else []), *others, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
