@@ -47,7 +47,7 @@ NOTE = "<!-- Written by scripts/reference.py from the code and docs/reference/_p
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in a part becomes tables of keys.
 THEMES = (
-    "language", "documents", "inputs", "steps", "loops", "pipeline", "templates", "results", "credentials", "migration",
+    "language", "documents", "inputs", "steps", "loops", "pipeline", "templates", "results", "credentials", "triggers", "migration",
 )  # fmt: skip
 KEYS = re.compile(r"<!-- keys: (.+) -->")
 CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -187,6 +187,8 @@ def linked(shape: Shape, link: str) -> str:
             return f"[{name_of(shape)}]({link}#{slug(name_of(shape))})"
         case KindShape("task"):
             return f"[task]({link}#task)"
+        case KindShape("trigger"):
+            return f"[trigger]({link}#triggers)"
         case KindShape(title):
             return f"[{title}]({link}#credentials)"
     return mapping(shape)

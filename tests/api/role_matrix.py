@@ -23,6 +23,7 @@ _LARGE = (
     'workflow:\n- step: start\n  tool: {kind: python, code: "def main(): return [str(n) for n in range(50_000)]"}\n'
 )
 _WAITING = "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
+_TRIGGER = "triggers:\n- {name: poll, kind: interval, every_s: 3600}\n"
 _NOOP = "workflow:\n- step: start\n  tool: {kind: noop}\n"
 
 
@@ -76,6 +77,7 @@ async def prepare(api: Api) -> Scene:
         results[side] = shown["output"]["ref"]["meta"]["sha256"]
         digests[side] = (await api.register(playbook(f"{side}/noop")))["digest"]
         await api.register(playbook(f"{side}/waiting", _WAITING))
+        await api.register(playbook(f"{side}/timed", _TRIGGER + _NOOP))
         waiting[side] = (await api.post("/executions", {"path": f"{side}/waiting"}, status=201))["execution_id"]
         assert (await api.ask("PUT", f"/credentials/{side}/db", {"value": "hidden-value"})).status == 200
         roles = [{"role": "viewer", "paths": [f"{side}/*"]}]
@@ -180,6 +182,11 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "GET /results/{execution_id:str}/{digest:str}": lambda scene, side: Sent(
         "GET", f"/results/{scene.ended[side]}/{scene.results[side]}"
     ),
+    "GET /triggers": _always("GET", "/triggers"),
+    "GET /triggers/one": _named("GET", "/triggers/one?path={side}/timed&name=poll"),
+    "POST /triggers/pause": _named("POST", "/triggers/pause?path={side}/timed&name=poll"),
+    "POST /triggers/resume": _named("POST", "/triggers/resume?path={side}/timed&name=poll"),
+    "POST /triggers/fire": _named("POST", "/triggers/fire?path={side}/timed&name=poll"),
     "GET /stream": _always("GET", "/stream"),
     "GET /schema/openapi.json": _always("GET", "/schema/openapi.json"),
     "GET /schema": _always("GET", "/schema"),

@@ -19,6 +19,7 @@ from noetl.adapters.memory import MemoryFeed, MemoryWorkerRegistry
 from noetl.clock import Clock, SystemClock
 from noetl.control.api_tokens import digest_of, new_token
 from noetl.control.live_execution import LiveExecution
+from noetl.control.triggers import Triggers
 from noetl.engine import Event
 from noetl.ports import FeedEvent
 from noetl.runtime.embedded import EmbeddedRuntime, open_local_store
@@ -27,6 +28,7 @@ from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings, Services
 from noetl.tool import Tools
 from noetl.worker.frame_driver import LogLine
+from noetl.worker.keychain import Keychain
 from tests.playbooks import HEAD
 
 HELLO = HEAD + (
@@ -171,11 +173,13 @@ async def opened(
     runtime.watchers.append(watch)
     runtime.listeners.append(listen)
     runtime.open()
+    ports = (disk.triggers, runtime.playbooks, runtime.control, disk.store)
+    triggers = Triggers(*ports, clock, now=clock.now, owns=lambda _id: True)
     services = Services(
         link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=runtime.refuse, delete=disk.retention.delete,
+        record_refusal=runtime.refuse, delete=disk.retention.delete, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app)

@@ -172,7 +172,7 @@ def test_lists_contain_everything_within_the_paths(tmp_path: Path) -> None:
         token = await scene.token("viewer", "in/*", "out/noop")
         server.api.token, admin = token, server.api.token
         assert {each["path"] for each in (await server.api.get("/playbooks"))["items"]} == {
-            "in/large", "in/noop", "in/waiting", "out/noop",
+            "in/large", "in/noop", "in/timed", "in/waiting", "out/noop",
         }  # fmt: skip
         assert [each["path"] for each in (await server.api.get("/playbooks?limit=2"))["items"]] == [
             "in/large",

@@ -15,6 +15,7 @@ from noetl.adapters.memory import (
     MemoryTransport,
     MemoryWorkerRegistry,
 )
+from noetl.adapters.memory_triggers import MemoryTriggers
 from noetl.clock import SystemClock
 from noetl.link.feed import LinkFeed
 from noetl.link.keys import LinkKey
@@ -39,6 +40,7 @@ from noetl.testing.contracts.stores import (
     PartitionsContract,
     epoch_of,
 )
+from noetl.testing.contracts.triggers import OpenedTriggers, TriggersContract
 from tests.contracts.link_servers import OneSecret, link_parts
 from tests.unit.link.test_link import connector
 from tests.unit.link.test_secret_channel import API, MISSING, holding_worker
@@ -158,3 +160,14 @@ class TestMemoryResults(ResultStoreContract):
         key = ref["locator"]["key"]
         body, at = self.store.bodies[key]
         self.store.bodies[key] = body[:-1] + bytes([body[-1] ^ 1]), at
+
+
+class TestMemoryTriggers(TriggersContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedTriggers]:
+        current: dict[str, str] = {}
+
+        async def register(path: str, digest: str) -> None:
+            current[path] = digest
+
+        yield OpenedTriggers(MemoryTriggers(current.get), register)

@@ -30,6 +30,7 @@ from noetl.adapters.postgres.store import (
     PostgresRetention,
     PostgresStore,
 )
+from noetl.adapters.postgres.triggers import PostgresTriggers
 from noetl.clock import SystemClock
 from noetl.engine.facts import Evaluated, Fact, Processed, Requested, Started, Token
 from noetl.engine.state import Status
@@ -61,6 +62,7 @@ from noetl.testing.contracts.stores import (
     append,
     epoch_of,
 )
+from noetl.testing.contracts.triggers import OpenedTriggers, TriggersContract
 from tests.services import PASSWORD, PostgresServer, connected, database, postgres
 
 TTL_S = 60.0
@@ -144,6 +146,17 @@ class TestPostgresCatalog(CatalogContract):
     async def make(self) -> AsyncIterator[Catalog]:
         async with fresh() as made:
             yield PostgresCatalog(made)
+
+
+class TestPostgresTriggers(TriggersContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedTriggers]:
+        async with fresh() as made:
+
+            async def register(path: str, digest: str) -> None:
+                await PostgresCatalog(made).put(PlaybookText(digest, path, ""))
+
+            yield OpenedTriggers(PostgresTriggers(made), register)
 
 
 class TestPostgresTokens(TokensContract):

@@ -17,9 +17,10 @@ from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
 from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteRetention, SqliteStore
+from noetl.adapters.sqlite.triggers import SqliteTriggers
 from noetl.clock import SystemClock
 from noetl.output import JSON
-from noetl.ports import ApiTokenStore, Catalog, EventStore, SecretRows
+from noetl.ports import ApiTokenStore, Catalog, EventStore, PlaybookText, SecretRows
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
@@ -32,6 +33,7 @@ from noetl.testing.contracts.stores import (
     StoreProcess,
     append,
 )
+from noetl.testing.contracts.triggers import OpenedTriggers, TriggersContract
 
 
 class OnOneFile:
@@ -102,6 +104,17 @@ class TestSqliteAudit(OnOneFile, AuditContract):
             await database.writer.write(write)
 
         yield OpenedAudit(SqliteAudit(database), sql)
+
+
+class TestSqliteTriggers(OnOneFile, TriggersContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedTriggers]:
+        database = self.open()
+
+        async def register(path: str, digest: str) -> None:
+            await SqliteCatalog(database).put(PlaybookText(digest, path, ""))
+
+        yield OpenedTriggers(SqliteTriggers(database), register)
 
 
 def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:

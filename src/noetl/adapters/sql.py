@@ -44,6 +44,15 @@ def archived(path: str) -> NotFound:
     return NotFound(f'"{path}" is archived: register it again to run it')
 
 
+def no_trigger(path: str, name: str) -> NotFound:
+    return NotFound(f"no trigger {path}:{name}: see noetl triggers list")
+
+
+def hook_taken(hook: str, other: str) -> Rejected:
+    method, _, path = hook.partition(" ")
+    return Rejected("hook-taken", f"{method} /hooks/{path} belongs to a trigger of {other}: choose another path")
+
+
 def no_token(id: str) -> NotFound:
     return NotFound(f"no token {id!a}: see noetl token list")
 

@@ -50,6 +50,7 @@ from noetl.template.values import is_template
 if TYPE_CHECKING:
     from noetl.net.inputs import Inputs
     from noetl.net.output_schema import OutputSchema
+    from noetl.net.triggers import CompiledTrigger
 
 CTX_TARGETS_LIGHT = 16  # this many values of the maximum size fit into ctx (D55)
 
@@ -106,7 +107,14 @@ class _Compiler:
                 self.blocks[name] = replace(pipeline, reads_failed=True)
         bits = {name: 1 << place for place, name in enumerate(steps)}
         program = Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
+        if self.playbook.triggers:
+            program = program._replace(triggers=self._triggers())
         return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
+
+    def _triggers(self) -> tuple[CompiledTrigger, ...]:
+        from noetl.net.triggers import compile_triggers
+
+        return compile_triggers(self.playbook, self.report)
 
     def _inputs(self) -> Inputs:
         from noetl.net.inputs import compile_inputs

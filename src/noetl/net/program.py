@@ -17,9 +17,10 @@ from noetl.playbook import model
 from noetl.playbook.source import Path
 from noetl.template.compile import Template, Value
 
-if TYPE_CHECKING:  # only playbooks with `input`, and tasks with `spec.validate`, need them
+if TYPE_CHECKING:  # only playbooks with `input` or `triggers`, and tasks with `spec.validate`, need them
     from noetl.net.inputs import Inputs
     from noetl.net.output_schema import OutputSchema
+    from noetl.net.triggers import CompiledTrigger
 
 Condition: TypeAlias = Template | bool  # False also for a guard that could not be compiled
 
@@ -191,6 +192,7 @@ class Program(NamedTuple):
     digest: str = ""  # digest of the playbook's text
     folder: str | None = None  # folder of the file from which it was read
     inputs: Inputs | None = None  # the declared inputs; None: `workload` takes any key
+    triggers: tuple[CompiledTrigger, ...] = ()
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:

@@ -31,6 +31,7 @@ from noetl.playbook.shapes import (
     TextShape,
     UnionShape,
 )
+from noetl.playbook.trigger_shapes import TRIGGER
 
 API_VERSION = "noetl.io/v2"
 REDUCERS = ("sum", "min", "max", "count", "append", "extend", "merge", "union", "any", "all", "first", "last")
@@ -981,6 +982,9 @@ def language(kinds: Kinds) -> RecordShape:
                 MapShape(INPUT),
                 "types of the inputs, by name: a request with other keys or with values that do not fit is refused",
                 example="{day: {type: date, desc: the day to load}}",
+            ),
+            "triggers": KeyShape(
+                ListShape(TRIGGER), "what starts executions by itself, where the playbook is registered on a server"
             ),
             "workflow": KeyShape(ListShape(step), "the steps", required=True),
             "workbook": KeyShape(MapShape(_block(step)), "named pipelines that several steps can call"),

@@ -16,6 +16,8 @@ Directive: TypeAlias = Literal["continue", "retry", "jump", "break", "fail", "sk
 Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
 When: TypeAlias = str | bool  # a template, or a boolean
 InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime", "list", "map", "file"]
+TriggerKind: TypeAlias = Literal["cron", "interval", "webhook"]
+Catchup: TypeAlias = Literal["none", "last", "all"]
 Form: TypeAlias = Literal["task", "choose", "while", "until", "jump"]
 
 END = "end"  # an arc may lead here without such a step (D6)
@@ -173,6 +175,38 @@ class InputField(Struct, frozen=True, kw_only=True):
     at: Path
 
 
+class Verify(Struct, frozen=True, kw_only=True):
+    """How a webhook proves where it comes from: a signature of the body, or a token in a header."""
+
+    secret: str  # a keychain entry
+    header: str
+    signed: bool  # False: the header holds the secret itself
+    algorithm: Literal["sha256", "sha512", "sha1"] = "sha256"
+    encoding: Literal["hex", "base64"] = "hex"
+
+
+class Trigger(Struct, frozen=True, kw_only=True):
+    """What starts executions of the playbook by itself, where it is registered on a server (D112)."""
+
+    name: str
+    kind: TriggerKind
+    workload: dict[str, JSON] = {}
+    cron: str | None = None
+    timezone: str = "UTC"
+    every_s: float | None = None
+    jitter_s: float = 0.0
+    catchup: Catchup = "last"
+    path: str | None = None  # of a webhook: it follows /hooks/
+    method: str = "POST"
+    verify: Verify | None = None  # None: the request needs an API token
+    key: str | None = None  # requests with the same key start one execution
+    at: Path = ()
+
+    @property
+    def is_timed(self) -> bool:
+        return self.kind in ("cron", "interval")
+
+
 class Executor(Struct, frozen=True, kw_only=True):
     """How the playbook runs."""
 
@@ -195,6 +229,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
     inputs: tuple[InputField, ...] | None = None  # None: not declared, and `workload` takes any key
     steps: tuple[Step, ...] = ()
     blocks: tuple[Block, ...] = ()
+    triggers: tuple[Trigger, ...] = ()
 
     @property
     def entry(self) -> str:

@@ -25,6 +25,8 @@ from noetl.playbook.model import (
     Loop,
     Playbook,
     Step,
+    Trigger,
+    Verify,
 )
 from noetl.playbook.source import Document, Path
 from noetl.playbook.spec import merge
@@ -83,6 +85,7 @@ class _Reader:
             inputs=self._inputs(data.get("input")),
             steps=steps,
             blocks=tuple(self._block(name, each) for name, each in data.get("workbook", {}).items()),
+            triggers=self._triggers(data.get("triggers")),
         )
 
     def _inputs(self, data: JSON) -> tuple[InputField, ...] | None:
@@ -111,6 +114,33 @@ class _Reader:
             credentials.append(Credential(name=entry.get("name", ""), kind=entry.get("kind", ""), fields=fields, at=at))
         self._unique("duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in credentials])
         return tuple(credentials)
+
+    def _triggers(self, entries: JSON) -> tuple[Trigger, ...]:
+        """Those whose kind and required keys are valid."""
+        triggers = []
+        for index, entry in _numbered(entries):
+            at: Path = ("triggers", index)
+            kind = entry.get("kind")
+            required = {"cron": "cron", "interval": "every_s", "webhook": "path"}.get(str(kind))
+            if required is None or required not in entry or "name" not in entry:
+                continue
+            others = {key: value for key, value in entry.items() if key not in ("desc", "verify")}
+            triggers.append(Trigger(**others, verify=self._verify(entry.get("verify"), at), at=at))
+        self._unique("duplicate-name", "trigger", [(each.name, (*each.at, "name")) for each in triggers])
+        return tuple(triggers)
+
+    def _verify(self, data: JSON, at: Path) -> Verify | None:
+        if data is None:
+            return None
+        if len(data) != 1:
+            self.report.add("bad-value", (*at, "verify"), '"verify" takes exactly one of "hmac" and "token"', key=True)
+        if "hmac" in data:
+            hmac = {"header": "X-Signature", **data["hmac"]}
+            return Verify(**hmac, signed=True) if "secret" in hmac else None
+        token = data.get("token")
+        if isinstance(token, str):
+            token = {"secret": token}
+        return Verify(**{"header": "Authorization", **token}, signed=False) if token and "secret" in token else None
 
     def _step(self, data: dict[str, JSON], at: Path) -> Step:
         spec = data.get("spec", {})

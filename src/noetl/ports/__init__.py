@@ -43,6 +43,15 @@ from noetl.ports.transport import (
     Transport,
     first_reply,
 )
+from noetl.ports.triggers import (
+    HISTORY_MAX,
+    Firing,
+    FiringOutcome,
+    FiringRecord,
+    StoredTrigger,
+    TriggerStore,
+    merge_declared,
+)
 from noetl.ports.work import (
     Claim,
     Epoch,
@@ -60,6 +69,7 @@ from noetl.ports.work import (
 )
 
 __all__ = [
+    "HISTORY_MAX",
     "REPLY_TIMEOUT_S",
     "ApiToken",
     "ApiTokenStore",
@@ -79,6 +89,9 @@ __all__ = [
     "FeedEvent",
     "FetchedCredential",
     "FilteredListing",
+    "Firing",
+    "FiringOutcome",
+    "FiringRecord",
     "Grant",
     "Handler",
     "Link",
@@ -103,10 +116,13 @@ __all__ = [
     "SecretRows",
     "Snapshot",
     "StoredResult",
+    "StoredTrigger",
     "Subscription",
     "Transport",
+    "TriggerStore",
     "WorkQueue",
     "WorkerInfo",
     "WorkerRegistry",
     "first_reply",
-]  # fmt: skip
+    "merge_declared",
+]

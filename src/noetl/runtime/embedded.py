@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from noetl.adapters.secrets.stored import StoredSecrets
     from noetl.adapters.sqlite.audit import SqliteAudit
     from noetl.adapters.sqlite.secrets import SqliteTokens
+    from noetl.adapters.sqlite.triggers import SqliteTriggers
 
 POLL_S = 0.2  # between two reads of the inbox, and between two sweeps during a cancellation
 EMBEDDED_WORKER = "here"  # the name of the worker, which serves every pool
@@ -93,6 +94,12 @@ class LocalStore(NamedTuple):
     @property
     def retention(self) -> SqliteRetention:
         return SqliteRetention(self.database)
+
+    @property
+    def triggers(self) -> SqliteTriggers:
+        from noetl.adapters.sqlite.triggers import SqliteTriggers
+
+        return SqliteTriggers(self.database)
 
     def close(self) -> None:
         self.database.close()

@@ -10,9 +10,11 @@ from pathlib import Path
 
 from noetl import __version__
 from noetl.adapters.memory import MemoryFeed
+from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.control.refusals import Refusal
+from noetl.control.triggers import Triggers
 from noetl.defaults import EMBEDDED_SLOTS, POOL
 from noetl.engine import Event
 from noetl.engine.facts import Requested
@@ -25,6 +27,7 @@ from noetl.server.services import Services
 from noetl.tool import AddressPolicy, Tools
 from noetl.views.log import events_of
 from noetl.worker.frame_driver import LogLine
+from noetl.worker.keychain import Keychain
 
 PAGE = 1_000  # executions that are listed at once
 
@@ -75,6 +78,10 @@ class LocalServer:
         )
         self.runtime = EmbeddedRuntime(storage, clock, tools, kinds=kinds, served=served, hooks=hooks)
         self.instruments.read_gauges(self.runtime.control)
+        control = self.runtime.control
+        ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
+        self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
+        self._background = BackgroundTasks()
         self.services = Services(
             link=self.runtime.control,
             store=storage.store,
@@ -93,6 +100,8 @@ class LocalServer:
             record_refusal=self._refuse,
             is_ready=lambda: True,
             delete=storage.retention.delete,
+            triggers=self.triggers,
+            fetch_secret=Keychain(self.runtime.providers, clock).get,
             resume_orphan=self._adopt,
         )
         self._storage = storage
@@ -110,6 +119,17 @@ class LocalServer:
     def _publish_line(self, line: LogLine) -> None:
         fields = {"frame": line.frame, "kind": line.kind, "words": line.text}
         self.feed.publish(FeedEvent(line.execution_id, line=fields))
+
+    def open(self) -> None:
+        """Triggers act on a server; `noetl ui` shows them."""
+        self.runtime.open()
+        if self._served:
+            self._background.spawn(self.triggers.run())
+
+    async def close(self) -> None:
+        await self._background.cancel()
+        await self.instruments.close()
+        await self.runtime.close()
 
     async def adopt_open(self) -> None:
         """Continue open executions without a live owner.
@@ -142,12 +162,11 @@ async def open_local_server(
     clock = clock or SystemClock()
     storage = open_local_store(path, clock)
     server = LocalServer(storage, clock, served=served)
-    server.runtime.open()
+    server.open()
     try:
         server.instruments.start_tracing(Settings.from_environment(), EMBEDDED_WORKER, storage.store)
         await server.adopt_open()
         yield server
     finally:
-        await server.instruments.close()
-        await server.runtime.close()
+        await server.close()
         storage.close()

@@ -19,6 +19,7 @@ from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
 from noetl.adapters.postgres.store import PostgresListing, PostgresRetention, PostgresStore
+from noetl.adapters.postgres.triggers import PostgresTriggers
 from noetl.adapters.secrets.providers import CredentialProviders
 from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
@@ -32,6 +33,7 @@ from noetl.control.ownership import OwnerLink, PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.retention import delete_expired, delete_results
+from noetl.control.triggers import Triggers
 from noetl.defaults import LEASE_S, SETTLE_S, SWEEP_S
 from noetl.engine import Event
 from noetl.errors import Unavailable
@@ -126,6 +128,7 @@ class ServerRuntime:
         self.control = self._make_control(options)
         self.instruments.read_gauges(self.control, self.registry)
         metrics.process.partitions.read_from(lambda: len(self.owners.owned))
+        self.triggers = self._make_triggers()
         self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
@@ -144,6 +147,11 @@ class ServerRuntime:
         )
         ports = ControlPorts(self._measured, queue, self.results, self.link)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
+
+    def _make_triggers(self) -> Triggers:
+        store, control = PostgresTriggers(self.database), self.control
+        ports = (store, self.playbooks, self.link, self._measured)
+        return Triggers(*ports, self.clock, now=control.now, owns=self.owners.owns)
 
     def _make_link_server(self, key: LinkKey | None) -> LinkServer:
         instruments = self.instruments
@@ -172,6 +180,8 @@ class ServerRuntime:
             record_refusal=self._refuse,
             is_ready=lambda: self.ready and self.connection.connected,
             delete=self._delete,
+            triggers=self.triggers,
+            fetch_secret=Keychain(self._hidden, self.clock).get,
         )
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
@@ -218,6 +228,7 @@ class ServerRuntime:
         await self._renew()
         self._background.spawn(self._renew_repeatedly())
         self._background.spawn(self._sweep())
+        self._background.spawn(self.triggers.run())
         if self._keep_days is not None:
             self._background.spawn(self._delete_expired(timedelta(days=self._keep_days)))
         self._background.spawn(measure_loop_lag(self.instruments.metrics, self.clock))

@@ -103,6 +103,7 @@ async def resolve(context: AppContext, request: StartRequest, caller: Caller) ->
         raise PlaybookError(upgraded.checked.problems)
     check_upgraded(caller, upgraded)
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
+    await services.triggers.declare(digest)
     return ResolvedStart(digest, upgraded.checked.playbook.path, upgraded.checked.problems)
 
 

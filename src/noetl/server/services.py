@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVa
 from noetl.clock import Clock
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal
+from noetl.control.triggers import Triggers
 from noetl.playbook.kinds import Kinds
+from noetl.playbook.model import Credential
 from noetl.ports import (
     ApiTokenStore,
     AuditStore,
     Catalog,
     EventStore,
     Feed,
+    FetchedCredential,
     FilteredListing,
     Link,
     ResultStore,
@@ -142,6 +145,8 @@ class Services(NamedTuple):
     record_refusal: Callable[[Refusal], Awaitable[str]]  # writes it to the log (D65); returns the execution id
     is_ready: Callable[[], bool]
     delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions; returns the ids that are gone
+    triggers: Triggers
+    fetch_secret: Callable[[Credential], Awaitable[FetchedCredential]]  # for webhooks. Raises NotFound or Unavailable
     # Resumes an execution without a live owner. None: another server takes such executions over by itself.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None
 

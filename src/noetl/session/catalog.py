@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from noetl.errors import NotFound
@@ -35,8 +35,10 @@ class VersionDiff(NamedTuple):
 class PlaybookCatalog:
     """The verbs on registered playbooks."""
 
-    def __init__(self, catalog: Callable[[], Catalog]) -> None:
+    def __init__(self, catalog: Callable[[], Catalog], declare: Callable[[str], Awaitable[None]] | None = None) -> None:
+        """`declare`: called with the digest of each text that is registered. None: the server does what is needed."""
         self._catalog = catalog  # called at each use: a file is opened late
+        self._declare = declare
 
     async def list(self, *, limit: int = 1_000, archived: bool = False) -> Versions:
         """The current version of each path, by path."""
@@ -89,6 +91,8 @@ class PlaybookCatalog:
     async def _register(self, name: str, text: PlaybookText) -> Registration:
         before = await self._known(text)
         await self._catalog().put(text)
+        if self._declare is not None:
+            await self._declare(text.digest)
         after = await self._known(text)
         assert after is not None, "it was just registered"
         return Registration(name, after, "new" if before is None else "known" if before.current else "current again")

@@ -43,6 +43,7 @@ class ExecutionFailed(NoetlError):
 
 _INSTEAD = {
     "detach": "--detach needs a server (--server URL): an execution in this process ends with the process",
+    "fire": "only a server fires triggers: name it with --server URL, or start the playbook with `noetl run PATH`",
     "gc": "garbage collection works on the database file, not through a server: name the file with --db PATH",
     "workers": "a database file has no workers: each process runs its own executions; --server URL names a server",
     "rotate": "the encryption key is rotated on the database file, not through a server: name the file with --db PATH",

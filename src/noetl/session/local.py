@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         SecretInfo,
     )
     from noetl.session.garbage import GarbageReport
-    from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin
+    from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin, TriggerAdmin
 
 POLL_S: Final = 0.2
 POLLS_PER_OWNER_CHECK: Final = 10  # polls without a change until the owner is looked for
@@ -176,7 +176,7 @@ class LocalSession(SessionVerbs):
         """
         self.hint = hint
         self.clock = clock or SystemClock()
-        self.playbooks = PlaybookCatalog(lambda: self.catalog)
+        self.playbooks = PlaybookCatalog(lambda: self.catalog, self._declare)
         self._path = path
         self._create = create
         self._dedicated = dedicated
@@ -290,6 +290,20 @@ class LocalSession(SessionVerbs):
         self._ours.add(execution_id)
         await runtime.start(digest, values, ctx=first, labels=marks, execution_id=execution_id)
         return Execution(self, execution_id, notes)
+
+    async def _declare(self, digest: str) -> None:
+        """The triggers of a registered playbook act as soon as a server runs on this file."""
+        from noetl.control.playbooks import CompiledPlaybooks
+        from noetl.control.triggers import declare
+
+        program = await CompiledPlaybooks(self.catalog, self.installed.kinds).by_digest(digest)
+        await declare(self.store.triggers, program, self.clock.now())
+
+    @property
+    def triggers(self) -> TriggerAdmin:
+        from noetl.session.triggers import LocalTriggers
+
+        return LocalTriggers(self.store.triggers, self.clock)
 
     async def _load(
         self, source: PlaybookFile | str, version: int | None, dialect: Dialect

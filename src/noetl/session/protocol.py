@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from noetl.api.admin import WorkersResponse
+    from noetl.api.triggers import FiringItem, TriggerDetails, TriggerItem
     from noetl.clock import Clock
     from noetl.engine import Event
     from noetl.errors import Problem
@@ -146,6 +147,26 @@ class TokenAdmin(Protocol):
         ...
 
 
+class TriggerAdmin(Protocol):
+    """The triggers of registered playbooks."""
+
+    async def list(self, path: str | None = None) -> Sequence[TriggerItem]:
+        """By path and name; `path`: only of this playbook."""
+        ...
+
+    async def show(self, path: str, name: str, *, times: int = 5, limit: int = 100) -> TriggerDetails:
+        """With its next times, and its history. Raises NotFound."""
+        ...
+
+    async def set_paused(self, path: str, name: str, *, paused: bool) -> TriggerItem:
+        """Raises NotFound."""
+        ...
+
+    async def fire(self, path: str, name: str) -> FiringItem:
+        """Start an execution now. Raises NotFound, and Unsupported for a file: only a server fires."""
+        ...
+
+
 class AuditReader(Protocol):
     """Reads the audit trail, as `AuditStore.read`."""
 
@@ -199,6 +220,9 @@ class Session(Protocol):
 
     @property
     def secrets(self) -> SecretAdmin: ...
+
+    @property
+    def triggers(self) -> TriggerAdmin: ...
 
     @property
     def tokens(self) -> TokenAdmin: ...

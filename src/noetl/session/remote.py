@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SecretInfo
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
-    from noetl.session.protocol import LogReader, ResultReader
+    from noetl.session.protocol import LogReader, ResultReader, TriggerAdmin
     from noetl.views.documents import ShowDocument
 
 CHILDREN_MAX: Final = 16  # that are followed at once; of others only the wait of their caller is shown
@@ -127,6 +127,12 @@ class RemoteSession(SessionVerbs):
     @property
     def catalog(self) -> Catalog:
         return self.client.catalog
+
+    @property
+    def triggers(self) -> TriggerAdmin:
+        from noetl.session.triggers import ServerTriggers
+
+        return ServerTriggers(self.client.http)
 
     @property
     def secrets(self) -> ServerSecrets:

@@ -152,7 +152,39 @@ ALTER TABLE noetl.heads ADD COLUMN labels jsonb; -- null: none
 CREATE INDEX heads_by_label ON noetl.heads USING gin (labels jsonb_path_ops) WHERE labels IS NOT NULL;
 """
 
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS)  # the n-th changes version n to n + 1
+_TRIGGERS: Final = """
+CREATE TABLE noetl.triggers ( -- of the current texts of registered playbooks
+    path         text COLLATE "C" NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    kind         text NOT NULL,
+    digest       text NOT NULL,
+    declaration  text NOT NULL,
+    since        timestamptz NOT NULL,
+    hook         text COLLATE "C" UNIQUE,
+    scheduled_at timestamptz,
+    due_at       timestamptz,
+    paused       boolean NOT NULL,
+    fired        bigint NOT NULL,
+    PRIMARY KEY (path, name)
+);
+CREATE INDEX triggers_due ON noetl.triggers (due_at) WHERE due_at IS NOT NULL AND NOT paused;
+CREATE TABLE noetl.firings ( -- the history of triggers
+    path         text COLLATE "C" NOT NULL,
+    name         text COLLATE "C" NOT NULL,
+    number       bigint NOT NULL,
+    at           timestamptz NOT NULL,
+    outcome      text NOT NULL,
+    key          text NOT NULL,
+    scheduled_at timestamptz,
+    execution_id text,
+    detail       text NOT NULL,
+    PRIMARY KEY (path, name, number)
+);
+"""
+
+_STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
+    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS,
+)  # fmt: skip
 VERSION: Final = len(_STEPS)
 
 # From the tables of the catalog: to_regclass would use the state from before the wait for the lock.

@@ -148,8 +148,38 @@ BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END;
 
 _LABELS: Final = "ALTER TABLE heads ADD COLUMN labels TEXT"  # a JSON object; null: none
 
+_TRIGGERS: Final = """
+CREATE TABLE triggers ( -- of the current texts of registered playbooks
+    path         TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    kind         TEXT NOT NULL,
+    digest       TEXT NOT NULL,
+    declaration  TEXT NOT NULL,
+    since        INTEGER NOT NULL,
+    hook         TEXT UNIQUE,
+    scheduled_at INTEGER,
+    due_at       INTEGER,
+    paused       INTEGER NOT NULL,
+    fired        INTEGER NOT NULL,
+    PRIMARY KEY (path, name)
+) STRICT;
+CREATE INDEX triggers_due ON triggers (due_at) WHERE due_at IS NOT NULL AND NOT paused;
+CREATE TABLE firings ( -- the history of triggers
+    path         TEXT NOT NULL,
+    name         TEXT NOT NULL,
+    number       INTEGER NOT NULL,
+    at           INTEGER NOT NULL,
+    outcome      TEXT NOT NULL,
+    key          TEXT NOT NULL,
+    scheduled_at INTEGER,
+    execution_id TEXT,
+    detail       TEXT NOT NULL,
+    PRIMARY KEY (path, name, number)
+) STRICT, WITHOUT ROWID;
+"""
+
 # The n-th changes version n to n + 1
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT, _LABELS)
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS)
 VERSION: Final = len(_STEPS)
 
 

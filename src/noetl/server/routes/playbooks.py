@@ -83,6 +83,7 @@ async def register(
     check_upgraded(caller, upgraded)
     known = {each.digest for each in await _versions(services, playbook.path)}
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
+    await services.triggers.declare(digest)
     version = next(each for each in await services.catalog.versions(playbook.path) if each.digest == digest)
     await context.audit.record(caller, "register", "register", f"{version.path}@{version.version}", digest)
     notes = tuple(
