@@ -47,7 +47,8 @@ NOTE = "<!-- Written by scripts/reference.py from the code and docs/reference/_p
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in a part becomes tables of keys.
 THEMES = (
-    "language", "documents", "inputs", "steps", "loops", "pipeline", "templates", "results", "credentials", "triggers", "migration",
+    "language", "documents", "inputs", "steps", "loops", "pipeline", "templates", "results", "credentials",
+    "triggers", "migration",
 )  # fmt: skip
 KEYS = re.compile(r"<!-- keys: (.+) -->")
 CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)

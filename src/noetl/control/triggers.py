@@ -1,4 +1,4 @@
-"""Triggers of registered playbooks: each firing starts one execution, whichever server notices it (D112).
+"""Triggers of registered playbooks: each firing starts one execution, even if several servers notice it (D112).
 
 The id of the execution is derived from the trigger and the key of the firing. A server that dies between the start
 and the next time in the store leaves a start that the next server repeats, and that the owner of the execution
@@ -153,7 +153,7 @@ class Triggers:
             await self.store.advance(row, due.next, due.next + schedule.jitter(row.path, due.next), firings)
 
     async def fire(self, path: str, name: str) -> Firing:
-        """Start an execution now, whatever the schedule says. Raises NotFound."""
+        """Start an execution now, without regard to the schedule. Raises NotFound."""
         row, now = await self.store.get(path, name), self._now()
         trigger = trigger_of(row.declaration)
         scope: dict[str, JSON] = {"trigger": scope_of(trigger, now)}

@@ -29,7 +29,7 @@ class StoredTrigger(NamedTuple):
     name: str
     kind: str
     digest: str  # of the text that its executions run
-    declaration: str  # JSON; when it changes, the times are computed anew
+    declaration: str  # JSON; when it changes, the times are computed again
     since: datetime  # from which its times count
     hook: str | None = None  # "POST orders/new"; None: not a webhook
     scheduled_at: datetime | None = None  # the next time; None: it has none

@@ -141,7 +141,7 @@ def test_missed_times_start_the_last_one_or_nothing() -> None:
         ("name: a, kind: interval, every_s: 60, catchup: some", '"some"'),
         ("name: a, kind: webhook, path: ../x", "a path consists of names"),
         ("name: a, kind: webhook, path: x, verify: {}", "exactly one of"),
-        ("name: a, kind: webhook, path: x, verify: {token: nobody}", 'no entry "nobody"'),
+        ("name: a, kind: webhook, path: x, verify: {token: other}", 'no entry "other"'),
         ("name: a, kind: webhook, path: x, verify: {hmac: {secret: shop_key, header: 'a b'}}", "the name of a header"),
         ("name: a, kind: interval, every_s: 60, workload: {x: '{{ ctx.x }}'}", '"ctx" is unknown here'),
         ("name: a, kind: interval, every_s: 60, workload: {x: '{{ request.body }}'}", '"request" is unknown here'),
