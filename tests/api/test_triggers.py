@@ -60,7 +60,7 @@ def test_a_webhook_starts_one_execution_for_each_key(tmp_path: Path) -> None:
         await server.runtime.wait_until_idle(id)
         assert (await api.get(f"/executions/{id}/output")) == {"order": {"id": 7}}
         history = (await api.get("/triggers/one", path="shop/orders", name="order"))["history"]
-        assert [each["outcome"] for each in history] == ["started"] * 4 + ["duplicate", "started"]
+        assert [each["status"] for each in history] == ["started"] * 4 + ["duplicate", "started"]
         assert [each.get("execution_id") for each in history[4:]] == [id, id]
         assert len((await api.get("/executions"))["items"]) == 5
         body = b"{}"
@@ -80,7 +80,7 @@ def test_a_wrong_signature_is_refused_and_is_in_the_history(tmp_path: Path) -> N
             assert (answer.status, answer.json["code"]) == (401, "bad-signature")
         assert (await api.ask("POST", "/hooks/orders/new", {})).status == 401
         history = (await api.get("/triggers/one", path="shop/orders", name="order"))["history"]
-        assert {(each["outcome"], each["execution_id"]) for each in history} == {("refused", None)}
+        assert {(each["status"], each["execution_id"]) for each in history} == {("refused", None)}
         assert len(history) < 7  # at most one per second
         assert (await api.get("/executions"))["items"] == []
         assert SECRET not in str(history)
@@ -179,7 +179,7 @@ def test_triggers_are_listed_paused_resumed_and_fired(tmp_path: Path) -> None:
         assert not (await api.ask("POST", "/triggers/resume", **poll)).json["paused"]
         assert len((await api.get("/triggers/one", times=7, **poll))["next_times"]) == 7
         fired = (await api.ask("POST", "/triggers/fire", **poll)).json
-        assert fired["outcome"] == "started"
+        assert fired["status"] == "started"
         assert (await api.get(f"/executions/{fired['execution_id']}"))["status"] in ("ok", "running")
         await api.ask("POST", "/triggers/pause", path="shop/orders", name="order")
         assert (await deliver(api, {}, "d1")).status == 409

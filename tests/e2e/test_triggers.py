@@ -54,7 +54,7 @@ def test_every_second_starts_one_execution_although_the_server_is_killed(tmp_pat
         assert [datetime.fromisoformat(each) for each in times] == expected
         history = workspace.json("triggers", "show", f"shop/poll:{name}", "--limit", "1000")[1]["history"]
         assert len(history) in (len(times), len(times) - 1)  # the last one was started, and its entry not written
-        assert {each["outcome"] for each in history} == {"started"}
+        assert {each["status"] for each in history} == {"started"}
     assert workspace.call("audit").returncode == 0
 
 

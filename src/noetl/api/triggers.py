@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from noetl.net.triggers import Schedule, trigger_of
-from noetl.ports import Firing, FiringOutcome, FiringRecord, StoredTrigger
+from noetl.ports import Firing, FiringRecord, FiringStatus, StoredTrigger
 from noetl.views.log import instant
 
 
@@ -41,7 +41,7 @@ class FiringItem(Struct, frozen=True, kw_only=True):
     """What a trigger did: the execution that it started, or why it started none."""
 
     at: str
-    outcome: FiringOutcome
+    status: FiringStatus
     execution_id: str | None
     number: int | UnsetType = UNSET
     scheduled_at: str | UnsetType = UNSET
@@ -53,7 +53,7 @@ class FiringItem(Struct, frozen=True, kw_only=True):
         scheduled = UNSET if firing.scheduled_at is None else instant(firing.scheduled_at)
         return FiringItem(
             at=instant(firing.at),
-            outcome=firing.outcome,
+            status=firing.status,
             execution_id=firing.execution_id,
             number=number,
             scheduled_at=scheduled,

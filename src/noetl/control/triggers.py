@@ -25,7 +25,7 @@ from noetl.net.program import Program
 from noetl.net.triggers import CompiledTrigger, Schedule, declaration_of, trigger_of
 from noetl.output import JSON
 from noetl.playbook.model import Trigger
-from noetl.ports import EventStore, Firing, FiringOutcome, Link, StoredTrigger, TriggerStore
+from noetl.ports import EventStore, Firing, FiringStatus, Link, StoredTrigger, TriggerStore
 from noetl.template.values import Moment, TemplateError
 from noetl.views.log import instant
 
@@ -175,10 +175,10 @@ class Triggers:
         """Start the execution of a firing, unless it has been started. Raises Unavailable."""
         id = execution_of(row.path, row.name, key)
 
-        def firing(outcome: FiringOutcome, detail: str = "") -> Firing:
-            has_started = outcome in ("started", "duplicate")
+        def firing(status: FiringStatus, detail: str = "") -> Firing:
+            has_started = status in ("started", "duplicate")
             return Firing(
-                self._now(), outcome, key, scheduled_at, id if has_started else None, detail[:DETAIL_CHARS_MAX]
+                self._now(), status, key, scheduled_at, id if has_started else None, detail[:DETAIL_CHARS_MAX]
             )
 
         if await self._events.status(id) is not None:

@@ -8,14 +8,14 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 HISTORY_MAX = 1_000  # entries of one trigger that are kept
 
-FiringOutcome: TypeAlias = Literal["started", "duplicate", "skipped", "refused", "failed"]
+FiringStatus: TypeAlias = Literal["started", "duplicate", "skipped", "refused", "failed"]
 
 
 class Firing(NamedTuple):
     """One entry in the history of a trigger: an execution that it started, or the reason why it did not."""
 
     at: datetime
-    outcome: FiringOutcome
+    status: FiringStatus
     key: str = ""  # of the delivery or the scheduled time; the same key starts one execution
     scheduled_at: datetime | None = None
     execution_id: str | None = None

@@ -82,7 +82,7 @@ def test_a_trigger_starts_executions_at_its_times() -> None:
             ]
             assert {each.by for each in found} == {"trigger t:nightly"}
             history = await store.history("t", "nightly")
-            assert [(each.firing.outcome, each.firing.key) for each in history] == [
+            assert [(each.firing.status, each.firing.key) for each in history] == [
                 ("started", "2026-01-02T23:30:00Z"), ("started", "2026-01-01T23:30:00Z"),
             ]  # fmt: skip
             assert history[0].firing.execution_id == execution_of("t", "nightly", "2026-01-02T23:30:00Z")
@@ -134,7 +134,7 @@ def test_a_pause_skips_times_and_fire_ignores_the_schedule() -> None:
             await triggers.fire_due()
             assert started(memory) == []
             fired = await triggers.fire("t", "poll")
-            assert (fired.outcome, len(started(memory))) == ("started", 1)
+            assert (fired.status, len(started(memory))) == ("started", 1)
             resumed = await triggers.set_paused("t", "poll", paused=False)
             assert resumed.scheduled_at == clock.now() + timedelta(seconds=60)
             clock.advance(60)
@@ -158,12 +158,12 @@ def test_what_cannot_start_is_in_the_history() -> None:
             clock.advance(60)
             await triggers.fire_due()
             [entry] = await store.history("t", "bad")
-            assert (entry.firing.outcome, entry.firing.execution_id) == ("failed", None)
+            assert (entry.firing.status, entry.firing.execution_id) == ("failed", None)
             assert "a template of the trigger failed" in entry.firing.detail
             del memory.programs.programs["t"]
             clock.advance(60)
             await triggers.fire_due()
             [entry, *_] = await store.history("t", "b")
-            assert (entry.firing.outcome, "archived" in entry.firing.detail) == ("failed", True)
+            assert (entry.firing.status, "archived" in entry.firing.detail) == ("failed", True)
 
     asyncio.run(work())

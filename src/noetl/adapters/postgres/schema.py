@@ -173,7 +173,7 @@ CREATE TABLE noetl.firings ( -- the history of triggers
     name         text COLLATE "C" NOT NULL,
     number       bigint NOT NULL,
     at           timestamptz NOT NULL,
-    outcome      text NOT NULL,
+    status       text NOT NULL,
     key          text NOT NULL,
     scheduled_at timestamptz,
     execution_id text,

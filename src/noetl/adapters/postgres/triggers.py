@@ -27,7 +27,7 @@ WHERE path = $3 AND name = $4 AND scheduled_at = $5 AND declaration = $6 AND NOT
 """
 _COUNT: Final = "UPDATE noetl.triggers SET fired = fired + $1 WHERE path = $2 AND name = $3 RETURNING fired"
 _ADD: Final = """
-INSERT INTO noetl.firings (path, name, number, at, outcome, key, scheduled_at, execution_id, detail)
+INSERT INTO noetl.firings (path, name, number, at, status, key, scheduled_at, execution_id, detail)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 """
 _TRIM: Final = "DELETE FROM noetl.firings WHERE path = $1 AND name = $2 AND number <= $3"
@@ -35,7 +35,7 @@ _PAUSE: Final = """
 UPDATE noetl.triggers SET paused = $1, scheduled_at = $2, due_at = $3 WHERE path = $4 AND name = $5 RETURNING 1
 """
 _HISTORY: Final = """
-SELECT number, at, outcome, key, scheduled_at, execution_id, detail FROM noetl.firings
+SELECT number, at, status, key, scheduled_at, execution_id, detail FROM noetl.firings
 WHERE path = $1 AND name = $2 AND ($3::bigint IS NULL OR number < $3) ORDER BY number DESC LIMIT $4
 """
 
@@ -97,8 +97,8 @@ class PostgresTriggers:
     async def history(self, path: str, name: str, *, before: int | None = None, limit: int = 100) -> list[FiringRecord]:
         rows = await self._database.fetch(_HISTORY, path, name, before, page_size(limit))
         return [
-            FiringRecord(number, Firing(at, outcome, key, scheduled, id, detail))
-            for number, at, outcome, key, scheduled, id, detail in rows
+            FiringRecord(number, Firing(at, status, key, scheduled, id, detail))
+            for number, at, status, key, scheduled, id, detail in rows
         ]
 
     async def list(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[StoredTrigger]:
@@ -111,7 +111,7 @@ async def _add(connection: Connection, path: str, name: str, firings: Sequence[F
     if last is None:
         return
     for number, each in enumerate(firings, last - len(firings) + 1):
-        outcome, key, detail = storable((each.outcome, each.key, each.detail))
-        values = (number, each.at, outcome, key, each.scheduled_at, each.execution_id, detail)
+        status, key, detail = storable((each.status, each.key, each.detail))
+        values = (number, each.at, status, key, each.scheduled_at, each.execution_id, detail)
         await connection.execute(_ADD, path, name, *values)
     await connection.execute(_TRIM, path, name, last - HISTORY_MAX)

@@ -169,7 +169,7 @@ CREATE TABLE firings ( -- the history of triggers
     name         TEXT NOT NULL,
     number       INTEGER NOT NULL,
     at           INTEGER NOT NULL,
-    outcome      TEXT NOT NULL,
+    status       TEXT NOT NULL,
     key          TEXT NOT NULL,
     scheduled_at INTEGER,
     execution_id TEXT,

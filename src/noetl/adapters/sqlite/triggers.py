@@ -27,7 +27,7 @@ WHERE path = ? AND name = ? AND scheduled_at = ? AND declaration = ? AND NOT pau
 """
 _COUNT: Final = "UPDATE triggers SET fired = fired + ? WHERE path = ? AND name = ? RETURNING fired"
 _ADD: Final = """
-INSERT INTO firings (path, name, number, at, outcome, key, scheduled_at, execution_id, detail)
+INSERT INTO firings (path, name, number, at, status, key, scheduled_at, execution_id, detail)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PAUSE: Final = """
@@ -35,7 +35,7 @@ UPDATE triggers SET paused = ?, scheduled_at = ?, due_at = ? WHERE path = ? AND 
 """
 _TRIM: Final = "DELETE FROM firings WHERE path = ? AND name = ? AND number <= ?"
 _HISTORY: Final = """
-SELECT number, at, outcome, key, scheduled_at, execution_id, detail FROM firings
+SELECT number, at, status, key, scheduled_at, execution_id, detail FROM firings
 WHERE path = ? AND name = ? AND number < ? ORDER BY number DESC LIMIT ?
 """
 _LAST: Final = 2**62
@@ -110,8 +110,8 @@ class SqliteTriggers:
     async def history(self, path: str, name: str, *, before: int | None = None, limit: int = 100) -> list[FiringRecord]:
         rows = self._database.fetch(_HISTORY, (path, name, _LAST if before is None else before, page_size(limit)))
         return [
-            FiringRecord(number, Firing(instant(at), outcome, key, None if due is None else instant(due), id, detail))
-            for number, at, outcome, key, due, id, detail in rows
+            FiringRecord(number, Firing(instant(at), status, key, None if due is None else instant(due), id, detail))
+            for number, at, status, key, due, id, detail in rows
         ]
 
     async def list(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[StoredTrigger]:
@@ -124,9 +124,9 @@ def _add(cursor: apsw.Cursor, path: str, name: str, firings: Sequence[Firing]) -
     if last is None:
         return
     for number, each in enumerate(firings, last - len(firings) + 1):
-        outcome, key, detail = storable((each.outcome, each.key, each.detail))
+        status, key, detail = storable((each.status, each.key, each.detail))
         at, scheduled = micros(each.at), _optional(each.scheduled_at)
-        cursor.execute(_ADD, (path, name, number, at, outcome, key, scheduled, each.execution_id, detail))
+        cursor.execute(_ADD, (path, name, number, at, status, key, scheduled, each.execution_id, detail))
     cursor.execute(_TRIM, (path, name, last - HISTORY_MAX))
 
 

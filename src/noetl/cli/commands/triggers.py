@@ -142,7 +142,7 @@ def _firing(each: FiringItem) -> list[Styled]:
     words = [each.execution_id or "", each.detail or ""]
     return [
         Styled(f"{each.at}  ", "faint"),
-        Styled(f"{each.outcome:<9}  ", _STYLES.get(each.outcome, "warning")),
+        Styled(f"{each.status:<9}  ", _STYLES.get(each.status, "warning")),
         Styled(visible(" ".join(filter(None, words)))),
     ]
 
@@ -213,7 +213,7 @@ def _set_paused(trigger: str, db: Db, server: Server, format: Format, *, paused:
 def fire_trigger(trigger: Trigger, *, db: Db = None, server: Server = None, format: Format = "auto") -> None:
     """Start an execution now, as the trigger would. Exits with 1 if it could not start.
 
-    JSON is `{at, outcome, execution_id, scheduled_at, key, detail}`.
+    JSON is `{at, status, execution_id, scheduled_at, key, detail}`.
 
     \b
     Examples:
@@ -227,6 +227,6 @@ def fire_trigger(trigger: Trigger, *, db: Db = None, server: Server = None, form
         path, name = _parts(trigger)
         found = _administer(db, server, lambda admin: admin.fire(path, name))
         reporter.show(msgspec.to_builtins(found), [_firing(found)])
-        return 0 if found.outcome == "started" else 1
+        return 0 if found.status == "started" else 1
 
     finish(format, command)

@@ -89,9 +89,9 @@ async def _handle(request: AnyRequest, context: AppContext, path: str) -> Respon
 
 def _response(firing: Firing) -> Response[HookResponse]:
     if firing.execution_id is None:
-        code, status = ("not-started", 422) if firing.outcome == "failed" else ("refused", 409)
+        code, status = ("not-started", 422) if firing.status == "failed" else ("refused", 409)
         raise ApiError(status, code, firing.detail)
-    is_duplicate = firing.outcome == "duplicate"
+    is_duplicate = firing.status == "duplicate"
     answer = HookResponse(execution_id=firing.execution_id, duplicate=is_duplicate)
     headers = {"Location": f"/executions/{firing.execution_id}"}
     return Response(answer, status_code=200 if is_duplicate else 202, headers=headers)

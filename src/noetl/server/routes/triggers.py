@@ -56,6 +56,7 @@ async def trigger(
     caller: CallerParam,
     path: PlaybookPath,
     name: TriggerName,
+    *,
     times: Annotated[int, QueryParameter(description="number of next times", ge=0, le=TIMES_MAX)] = TIMES,
     limit: Limit = PAGE,
 ) -> TriggerDetails:
