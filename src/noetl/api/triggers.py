@@ -30,7 +30,7 @@ class TriggerItem(Struct, frozen=True, kw_only=True):
             path=row.path,
             name=row.name,
             kind=row.kind,
-            schedule=_schedule(row),
+            schedule=trigger_of(row.declaration).schedule,
             paused=row.paused,
             next_at=instant(row.due_at) if is_due and row.due_at is not None else None,
             fired=row.fired,
@@ -94,14 +94,3 @@ class HookResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     execution_id: str
     duplicate: bool = False  # an earlier request with this key has started it
-
-
-def _schedule(row: StoredTrigger) -> str:
-    trigger = trigger_of(row.declaration)
-    match trigger.kind:
-        case "cron":
-            return f"{trigger.cron} {trigger.timezone}"
-        case "interval":
-            return f"every {trigger.every_s:g} s"
-        case _:
-            return f"{trigger.method} /hooks/{trigger.path}"

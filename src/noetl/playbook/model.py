@@ -203,6 +203,13 @@ class Trigger(Struct, frozen=True, kw_only=True):
     at: Path = ()
 
     @property
+    def schedule(self) -> str:
+        """When it fires, for people."""
+        if self.kind == "cron":
+            return f"{self.cron} {self.timezone}"
+        return f"every {self.every_s:g} s" if self.kind == "interval" else f"{self.method} /hooks/{self.path}"
+
+    @property
     def is_timed(self) -> bool:
         return self.kind in ("cron", "interval")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, Struct, UnsetType, structs
 
 from noetl.escape import one_line, shorten, visible
 from noetl.net import describe
@@ -170,6 +170,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     credentials: tuple[tuple[str, str], ...]  # name, kind
     steps: tuple[ExplainedPart, ...]
     blocks: tuple[ExplainedPart, ...]
+    triggers: tuple[tuple[str, str], ...] | UnsetType = UNSET  # name, when it fires
 
 
 def explain(program: Program, kinds: Kinds) -> Explanation:
@@ -185,6 +186,7 @@ def explain(program: Program, kinds: Kinds) -> Explanation:
         credentials=tuple((one_line(each.name), one_line(each.kind)) for each in playbook.keychain),
         steps=tuple(explainer.step(program.steps[name]) for name in explainer.place),
         blocks=tuple(explainer.part(each) for each in playbook.blocks),
+        triggers=tuple((each.name, one_line(each.schedule)) for each in playbook.triggers) or UNSET,
     )
 
 
@@ -388,6 +390,9 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
     if explanation.credentials:
         yield from _heading("Credentials")
         yield from table([(Styled(name), Styled(kind, "kind")) for name, kind in explanation.credentials])
+    if explanation.triggers:
+        yield from _heading("Triggers")
+        yield from table([(Styled(name), Styled(when, "kind")) for name, when in explanation.triggers])
     for title, parts in (("Steps", explanation.steps), ("Blocks", explanation.blocks)):
         if parts or title == "Steps":
             yield from _heading(title)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from noetl.control.triggers import CATCHUP_MAX, due_times
 from noetl.net.triggers import Schedule
 from noetl.playbook.model import Catchup, Trigger
-from tests.playbooks import checked
+from noetl.views.explain import explain, explanation_lines
+from tests.playbooks import checked, kinds
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 BODY = """\
@@ -163,5 +164,8 @@ def test_a_good_trigger_uses_its_credential() -> None:
     assert result.problems == ()
     assert result.program is not None
     [trigger] = result.program.triggers
+    explanation = explain(result.program, kinds())
+    assert explanation.triggers == (("a", "POST /hooks/x"),)
+    assert "Triggers" in ["".join(part.text for part in line) for line in explanation_lines(explanation, 80)]
     assert trigger.source.verify is not None
     assert (trigger.source.verify.header, trigger.source.verify.signed) == ("Authorization", False)

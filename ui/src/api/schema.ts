@@ -1347,6 +1347,10 @@ export interface components {
             ][];
             steps: components["schemas"]["ExplainedPart"][];
             blocks: components["schemas"]["ExplainedPart"][];
+            triggers?: [
+                string,
+                string
+            ][];
         };
         /** FactDocument */
         FactDocument: {
