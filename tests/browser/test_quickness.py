@@ -17,13 +17,14 @@ from tests.conftest import Measuring
 
 ANSWER_MS, LOADED_MS, LAG_MS = 100, 1_000, 300
 SLACK = 4.0  # the goals are for a fast idle machine; the summary prints the figures
+FEW_MS = 500  # a page with few facts takes less on an idle machine; a busy machine needs more for both pages
 TRIES = 3  # the best try counts, because the machine may be busy
 KEYS = ("Home", *["PageUp"] * 5, *["ArrowRight"] * 20, "End", *["PageDown"] * 5, *["ArrowLeft"] * 20)
 
 # Whether the page shows this fact as the last one, has drawn the graph and loads no more data.
 LOADED = """
 (last) => new Promise((done, failed) => {
-  setTimeout(() => failed(new Error("it never was")), 20000);
+  setTimeout(() => failed(new Error("it never was")), 60000);
   const look = () => {
     const slider = document.querySelector("input[type=range]");
     const has = (name) => document.querySelector(name) !== null;
@@ -113,17 +114,24 @@ def test_scrubbing_10000_iterations_with_the_mouse_updates_the_page(
 def test_a_page_with_10000_facts_is_usable_within_a_second(
     shared: UiServer, open_screen: Opening, figure: Measuring
 ) -> None:
-    id = shared.run(LOOP, many=5_000)
-    facts = shared.head(id)["seq"]
-    assert facts > 10_000
-    taken = []
-    for _ in range(TRIES):
-        screen = open_screen(shared)
-        page = screen.page
-        page.goto(f"{shared.url}/ui/executions/{id}", wait_until="commit")
-        taken.append(float(page.evaluate(LOADED, facts)))
-        screen.close()
-    figure("10,000 facts: usable after", min(taken), at_most=LOADED_MS, unit="ms", slack=SLACK)
+    few, many = shared.run(LOOP, many=5), shared.run(LOOP, many=5_000)
+    assert shared.head(many)["seq"] > 10_000
+    tries = [
+        (usable_after(shared, open_screen(shared), few), usable_after(shared, open_screen(shared), many))
+        for _ in range(TRIES)
+    ]
+    quickest, taken = (min(each) for each in zip(*tries, strict=True))
+    print(f"few facts: {quickest:.0f} ms")
+    busy = max(1.0, quickest / FEW_MS)
+    figure("10,000 facts: usable after", taken, at_most=LOADED_MS, unit="ms", slack=SLACK * busy)
+
+
+def usable_after(server: UiServer, screen: Screen, id: str) -> float:
+    """Milliseconds until the page of an execution is usable."""
+    screen.page.goto(f"{server.url}/ui/executions/{id}", wait_until="commit")
+    taken = float(screen.page.evaluate(LOADED, server.head(id)["seq"]))
+    screen.close()
+    return taken
 
 
 def test_a_new_fact_is_on_the_screen_within_300_ms(shared: UiServer, open_screen: Opening, figure: Measuring) -> None:

@@ -45,6 +45,7 @@ LINK_KEY = base64.b64encode(b"k" * 32).decode()
 PATIENCE_S = 180.0
 PARTITIONS = 64
 LOOK_S = 0.05
+SHORT_LEASE_S = 10.0
 CLUSTERS: list[Cluster] = []  # open clusters: the report of a failed test shows the output of their processes
 _names = count(1)
 _clock = SystemClock()
@@ -57,7 +58,7 @@ class ClusterSize(NamedTuple):
     servers: int = 1
     workers: int = 2
     slots: int = 16  # of each worker
-    lease_s: float = 10.0  # longer than a busy machine may stop a process
+    lease_s: float = 60.0  # longer than a busy machine may stop a process; SHORT_LEASE_S: the test waits for its end
     pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
     variables: Mapping[str, str] = {}  # environment variables of the servers, which read credentials from them
     # pools: each has its user of NATS and its key; keys: one user for all; none: no keys of pools, as in 0.1.0.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, repeated
+from tests.distributed.cluster import SHORT_LEASE_S, Cluster, ClusterSize, open_cluster, repeated
 from tests.distributed.effects import Effects, effects
 from tests.playbooks import HEAD
 
@@ -84,7 +84,8 @@ async def _two_deaths(cluster: Cluster, served: Effects) -> None:
 
 
 def test_a_parent_and_its_children_survive_the_death_of_each_server(tmp_path: Path) -> None:
-    with effects() as served, open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
+    size = ClusterSize(servers=2, workers=2, lease_s=SHORT_LEASE_S)
+    with effects() as served, open_cluster(tmp_path, size) as cluster:
         asyncio.run(_two_deaths(cluster, served))
         print(f"{len(served.calls)} calls of {2 * CHILDREN}; again: {served.repeated}")
         assert len(set(served.calls)) == 2 * CHILDREN

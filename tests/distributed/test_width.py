@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from noetl.engine import facts
-from tests.distributed.cluster import Cluster, ClusterSize, open_cluster, repeated
+from tests.distributed.cluster import SHORT_LEASE_S, Cluster, ClusterSize, open_cluster, repeated
 from tests.distributed.effects import Effects, effects
 from tests.playbooks import HEAD
 
@@ -100,7 +100,7 @@ def test_a_loop_keeps_its_max_in_flight_while_its_server_dies(tmp_path: Path, se
         assert repeated(log) == []
         assert sum(isinstance(fact, facts.IterationDone) for fact in log) == 100
 
-    with open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
+    with open_cluster(tmp_path, ClusterSize(servers=2, workers=2, lease_s=SHORT_LEASE_S)) as cluster:
         asyncio.run(work(cluster))
     print(f"{len(served.calls)} calls of 100; again: {served.repeated}")
     assert served.most == 7
@@ -109,7 +109,7 @@ def test_a_loop_keeps_its_max_in_flight_while_its_server_dies(tmp_path: Path, se
 
 def test_a_long_call_keeps_its_lease_while_its_execution_is_always_busy(tmp_path: Path, served: Effects) -> None:
     """Heartbeats during a commit count, too."""
-    with open_cluster(tmp_path, ClusterSize(workers=2, slots=40)) as cluster:
+    with open_cluster(tmp_path, ClusterSize(workers=2, slots=40, lease_s=SHORT_LEASE_S)) as cluster:
         document = asyncio.run(cluster.run(BUSY, {"url": served.url}))
     assert document.status == "ok"
     assert (len(served.calls), served.repeated) == (9001, {})
