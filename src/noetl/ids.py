@@ -47,6 +47,24 @@ def call_id(frame: str, number: int) -> str:
     return f"{frame}/{number}"
 
 
+def frame_of_call(call: str) -> str:
+    return call.rpartition("/")[0]
+
+
+def names_in_call(call: str) -> frozenset[str]:
+    """What a person may call it by: `crawl#1[3]/hotels#1[7]/2`, its frame and run, and the steps `crawl` and `hotels`.
+
+    Also the runs and frames around it.
+    """
+    names = {call}
+    parts = frame_of_call(call).split("/")
+    for count, part in enumerate(parts, 1):
+        frame = "/".join(parts[:count])
+        run = frame.rpartition("[")[0] if frame.endswith("]") else frame
+        names |= {frame, run, part.partition("#")[0]}
+    return frozenset(names)
+
+
 def trace_id(execution_id: str) -> str:
     """Of its hash: services that tools call receive the trace id, but not the execution id."""
     return sha256(execution_id.encode()).hexdigest()[:32]

@@ -72,6 +72,7 @@ class Call(NamedTuple):
     progress: Callable[[float, float | None], None] = discard  # amount done, and the total if it is known
     playbook: object = None  # the same for all calls of one playbook in a worker; None: it is not known
     mask: Callable[[JSON], JSON] = unmasked  # hides the values of credentials; `results` and the output use it anyway
+    write: Callable[[Literal["out", "err"], bytes], None] = discard  # keeps bytes in the logs of the call
 
 
 class AddressPolicy(NamedTuple):

@@ -177,7 +177,8 @@ async def opened(
     triggers = Triggers(*ports, clock, now=clock.now, owns=lambda _id: True)
     services = Services(
         link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
-        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit, feed=feed,
+        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit,
+        logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
         record_refusal=runtime.refuse, delete=disk.retention.delete, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip

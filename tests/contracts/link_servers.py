@@ -22,7 +22,7 @@ from noetl.link.secret_channel import SecretServer
 from noetl.link.server import LinkServer
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
-from noetl.ports import FetchedCredential, PlaybookText, SecretProvider, Transport, WorkQueue
+from noetl.ports import FetchedCredential, PlaybookText, PrintedLine, SecretProvider, Transport, WorkQueue
 from noetl.secret import Secret
 from noetl.testing.contracts.link import LinkParts
 from tests.playbooks import HEAD, kinds
@@ -104,11 +104,17 @@ class LinkedServer(Generic[T]):
         hooks = ControlHooks(on_commit=self.on_commit)
         self.control = control(ports, self.programs, self.owners, self.clock, ControlSettings(), hooks=hooks)
         self.refused: list[str] = []
+        self.lines: list[PrintedLine] = []
         secrets = SecretServer(key, provider or OneSecret())
         self.server = LinkServer(
-            transport, self.control, playbooks, secrets, self.guard,
+            transport, self.control, playbooks, secrets, self.guard, logs=self,
             on_refused=lambda pool, error: self.refused.append(f"{pool}: {error}"),
         )  # fmt: skip
+
+    async def append(self, _execution_id: str, lines: Sequence[PrintedLine]) -> bool:
+        """It is a LogSink."""
+        self.lines += lines
+        return True
 
     async def keep(self) -> None:
         """A round of ownership, after which requests reach the new owner."""

@@ -18,6 +18,7 @@ from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
+from noetl.adapters.postgres.logs import PostgresLogs
 from noetl.adapters.postgres.schema import _STEPS, VERSION
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
 from noetl.adapters.postgres.store import (
@@ -48,6 +49,7 @@ from noetl.ports import (
 )
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
+from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs, line, texts
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     AT,
@@ -171,6 +173,43 @@ class TestPostgresSecretRows(SecretRowsContract):
     async def make(self) -> AsyncIterator[SecretRows]:
         async with fresh() as made:
             yield PostgresSecretRows(made)
+
+
+class TestPostgresLogs(LogStoreContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedLogs]:
+        async with fresh() as made, store_on(made, 1) as store:
+            epoch = (await store.own("s1", [0], TTL_S)).epochs[0]
+            for each in ("e", "f"):
+                assert await store.append([append(1, epoch, execution_id=each, status="ok")]) == [None]
+
+            async def delete(execution_id: str) -> None:
+                query = "UPDATE noetl.heads SET updated_at = now() + interval '1 day' WHERE execution_id <> $1"
+                await made.fetch(query, execution_id)
+                before = SystemClock().now() + timedelta(hours=1)
+                assert [ids async for ids in PostgresRetention(made).forget(before)] == [[execution_id]]
+
+            yield OpenedLogs(PostgresLogs(made, LIMIT), delete)
+
+    def test_a_deleted_execution_leaves_no_lines(self) -> None:
+        async def work() -> None:
+            async with fresh() as made, store_on(made, 1) as store:
+                epoch = (await store.own("s1", [0], TTL_S)).epochs[0]
+                assert await store.append([append(1, epoch, status="ok")]) == [None]
+                assert await PostgresLogs(made).append("e", [line(1)])
+                assert list(await PostgresRetention(made).delete(["e"])) == ["e"]
+                assert await made.fetch("SELECT FROM noetl.printed") == []
+
+        run(work)
+
+    def test_servers_that_append_at_the_same_time_lose_nothing(self) -> None:
+        async def work() -> None:
+            async with self.make() as logs:
+                made = [logs.store.append("e", [line(number)]) for number in range(8)]
+                assert await asyncio.gather(*made) == [True] * 8
+                assert sorted(await texts(logs.store, "e")) == [f"line {number}" for number in range(8)]
+
+        run(work)
 
 
 class TestPostgresAudit(AuditContract):

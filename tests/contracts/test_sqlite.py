@@ -13,6 +13,7 @@ import pytest
 from noetl.adapters.sqlite.audit import SqliteAudit
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.logs import SqliteLogs
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
@@ -22,6 +23,7 @@ from noetl.clock import SystemClock
 from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, PlaybookText, SecretRows
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
+from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
@@ -115,6 +117,23 @@ class TestSqliteTriggers(OnOneFile, TriggersContract):
             await SqliteCatalog(database).put(PlaybookText(digest, path, ""))
 
         yield OpenedTriggers(SqliteTriggers(database), register)
+
+
+class TestSqliteLogs(OnOneFile, LogStoreContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[OpenedLogs]:
+        database = self.open()
+        for execution_id in ("e", "f"):
+            number = await SqliteOwnership(database).hold(execution_id)
+            assert await SqliteStore(database).append([append(1, number, execution_id=execution_id)]) == [None]
+
+        async def delete(execution_id: str) -> None:
+            def write(cursor: apsw.Cursor) -> None:
+                cursor.execute("DELETE FROM heads WHERE execution_id = ?", (execution_id,))
+
+            await database.writer.write(write)
+
+        yield OpenedLogs(SqliteLogs(database, LIMIT), delete)
 
 
 def test_a_long_log_is_gone_through_a_page_at_a_time(tmp_path: Path) -> None:

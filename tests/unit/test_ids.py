@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from noetl.ids import block_run_id, call_id, frame_id, frame_parts, run_id, token_id
+from noetl.ids import block_run_id, call_id, frame_id, frame_of_call, frame_parts, names_in_call, run_id, token_id
 
 
 def test_ids_are_made_of_where_things_are() -> None:
@@ -36,3 +36,15 @@ def test_ids_are_made_of_where_things_are() -> None:
 )
 def test_a_frame_is_taken_apart_into_its_run_and_its_index(run: str, index: int | None) -> None:
     assert frame_parts(frame_id(run, index)) == (run, index)
+
+
+def test_names_of_a_call_for_people() -> None:
+    names = names_in_call("crawl#1[3]/hotels#1[7]/2")
+    assert names == {
+        "crawl", "crawl#1", "crawl#1[3]", "hotels", "crawl#1[3]/hotels#1", "crawl#1[3]/hotels#1[7]",
+        "crawl#1[3]/hotels#1[7]/2",
+    }  # fmt: skip
+    assert names_in_call("fetch#2/1") == {"fetch", "fetch#2", "fetch#2/1"}
+    assert frame_of_call("crawl#1[3]/hotels#1[7]/2") == "crawl#1[3]/hotels#1[7]"
+    for hostile in ("", "/", "x]/1", "[]]/", "#"):
+        assert hostile in names_in_call(hostile)

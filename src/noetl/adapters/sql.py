@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from noetl.errors import Damaged, NotFound, Rejected
-from noetl.ports import RoleGrant
+from noetl.ports import PrintedLine, RoleGrant
 
 LISTED_MAX: Final = 1_000
 FOUND_MAX: Final = 20  # ids with the same prefix: enough to show that the prefix is too short
@@ -89,6 +89,27 @@ def decode_labels(text: str | None) -> dict[str, str]:
 def path_ranges(within: Sequence[str]) -> list[tuple[str, str]]:
     """The first and the last path of each pattern, for comparisons by code point."""
     return [(each[:-1], each[:-1] + "\U0010ffff") if each.endswith("*") else (each, each) for each in within]
+
+
+PAGE_BYTES: Final = 1 << 20  # of the lines in one answer
+
+
+def encode_lines(lines: Sequence[PrintedLine]) -> bytes:
+    return msgspec.json.encode(lines)
+
+
+def decode_lines(body: bytes) -> tuple[PrintedLine, ...]:
+    """Raises Damaged."""
+    try:
+        return msgspec.json.decode(body, type=tuple[PrintedLine, ...])
+    except msgspec.DecodeError as error:
+        raise Damaged(f"printed lines cannot be read: {error}") from error
+
+
+def limit_note(line: PrintedLine, limit: int) -> bytes:
+    """The note in place of the first line that an execution may not store."""
+    text = f"the rest is left out: an execution keeps {limit:,} bytes of what its tasks print"
+    return encode_lines([msgspec.structs.replace(line, stream="note", text=text)])
 
 
 def storable(texts: Sequence[str]) -> list[str]:

@@ -10,8 +10,9 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.engine.facts import Fact
 from noetl.engine.state import Status
+from noetl.escape import visible
 from noetl.output import JSON
-from noetl.ports import ExecutionHead, LogRow
+from noetl.ports import ExecutionHead, LogRow, PrintedLine
 from noetl.views.documents import ProblemDocument
 from noetl.views.envelopes import Envelope
 from noetl.views.log import instant
@@ -47,6 +48,18 @@ class CommandResponse(Struct, frozen=True, kw_only=True):
 
     execution_id: str
     status: Status
+
+
+class PrintedPage(Struct, frozen=True, kw_only=True):
+    """Lines that tasks have printed. Without secrets."""
+
+    items: tuple[PrintedLine, ...]
+    last: int  # the position after them: `after` of the next request
+
+
+def line_text(line: PrintedLine) -> str:
+    """A line for people. Control characters are escaped: they could change what a terminal shows."""
+    return f"{line.call} {line.stream} | {visible(line.text.expandtabs())}"
 
 
 class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):

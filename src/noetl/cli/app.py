@@ -16,7 +16,7 @@ MODULES: Final = (  # in the order in which the help lists their commands
     "check", "explain", "migrate", "schema",
     "run", "control", "delete",
     "register", "playbooks", "triggers", "context", "gc", "init",
-    "show", "events", "state", "output", "audit", "audit_log",
+    "show", "events", "logs", "state", "output", "audit", "audit_log",
     "secrets", "server", "workers", "token", "tools", "up", "doctor",
 )  # fmt: skip
 

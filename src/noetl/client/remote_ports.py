@@ -19,13 +19,14 @@ from noetl.api.executions import (
     ExecutionTree,
     LastExecution,
     LogPage,
+    PrintedPage,
 )
 from noetl.api.playbooks import PlaybookTextRequest, PlaybookTextResponse, PlaybookVersionsPage, RegisterResponse
 from noetl.client.http import CHUNK_BYTES, HttpTransport
 from noetl.engine.state import Status
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, Snapshot
+from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, PrintedBatch, Snapshot
 
 EXECUTIONS_PAGE: Final = 100
 LOG_PAGE_FACTS: Final = 10_000
@@ -86,6 +87,19 @@ class RemoteStore:
 
 def _rows(page: LogPage) -> tuple[list[LogRow], bool]:
     return [entry.to_row() for entry in page.items], page.next is not None
+
+
+class RemoteLogs:
+    """The reading half of LogStore."""
+
+    def __init__(self, http: HttpTransport) -> None:
+        self._http = http
+
+    async def read(self, execution_id: str, after: int = 0) -> list[PrintedBatch]:
+        path = f"{execution_path(execution_id)}/logs"
+        response = await self._http.request("GET", path, params={"after": after})
+        page = response.read_as(PrintedPage, lambda page: page)
+        return [PrintedBatch(page.last, page.items)] if page.last > after else []
 
 
 class RemoteListing:

@@ -5,6 +5,7 @@ The sender is known from the key that sealed the request. Servers may request ev
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import sha256
 from typing import Final
 
@@ -15,7 +16,7 @@ from noetl.engine.facts import ForBlock, ForChild, ForDocument, FrameParked
 from noetl.engine.parking import child_id
 from noetl.engine.scopes import is_ref, owner_of
 from noetl.errors import NotFound, Rejected, Unavailable
-from noetl.ids import call_id, frame_parts
+from noetl.ids import call_id, frame_of_call, frame_parts
 from noetl.link.messages import (
     BeatRequest,
     BeginRequest,
@@ -23,6 +24,7 @@ from noetl.link.messages import (
     CredentialRequest,
     HeldFrame,
     IterationsRequest,
+    LinesRequest,
     LinkRequest,
     LinkStartRequest,
     ParentRequest,
@@ -59,6 +61,8 @@ async def authorise(pool: str, request: LinkRequest, owner: Owner) -> None:
         case PlaybookRequest(digest, held):
             if (await _load_held(pool, owner, held)).state.digest != digest:
                 raise _refused(pool, "read this playbook")
+        case LinesRequest(execution_id, lines):
+            _check_lines(pool, await owner.load(execution_id), {line.call for line in lines})
         case LinkStartRequest():
             raise _refused(pool, "start executions")
 
@@ -99,6 +103,17 @@ def _check_entry(pool: str, execution: OwnedExecution, entry: str) -> None:
         if names is None or entry in names:
             return
     raise _refused(pool, f'fetch the keychain entry "{entry[:80]}", which no step of this pool uses')
+
+
+def _check_lines(pool: str, execution: OwnedExecution, calls: Iterable[str]) -> None:
+    """The last lines of a call may arrive after the end of its run, so they are compared with the playbook alone."""
+    program = execution.program
+    pipelines = (*(step.pipeline for step in program.steps.values()), *program.blocks.values())
+    names = tuple(f"/{each.name}" for each in pipelines if each.pool == pool)
+    for call in calls:
+        stem = frame_of_call(call).rpartition("#")[0]
+        if not f"/{stem}".endswith(names):
+            raise _refused(pool, f"write lines of {call[:80]}")
 
 
 async def _load_held(pool: str, owner: Owner, held: HeldFrame | None) -> OwnedExecution:

@@ -26,6 +26,7 @@ from noetl.link.messages import (
     GrantMessage,
     HeldFrame,
     IterationsRequest,
+    LinesRequest,
     LinkRequest,
     LinkStartRequest,
     ParentRequest,
@@ -42,7 +43,7 @@ from noetl.link.messages import (
     unpack,
 )
 from noetl.output import Output
-from noetl.ports import REPLY_TIMEOUT_S, Epoch, Grant, NoResponder, PlaybookText, ReportAnswer, Transport
+from noetl.ports import REPLY_TIMEOUT_S, Epoch, Grant, NoResponder, PlaybookText, PrintedLine, ReportAnswer, Transport
 
 T = TypeVar("T")
 
@@ -229,3 +230,14 @@ class LinkPlaybooks:
         if sha256(reply.text.encode()).hexdigest() != digest:
             raise Damaged(f"the server sent another text for the playbook {digest[:12]}")
         return PlaybookText(digest, reply.path, reply.text, reply.origin)
+
+
+class LinkLogs:
+    """The `LogSink` of a worker: the owner of the execution stores the lines."""
+
+    def __init__(self, transport: Transport, identity: LinkIdentity | None = None) -> None:
+        self._requests = LinkRequests(transport, identity=identity)
+
+    async def append(self, execution_id: str, lines: Sequence[PrintedLine]) -> bool:
+        request = LinesRequest(execution_id, tuple(lines))
+        return await self._requests.owner(execution_id, request, DECODERS.stored)

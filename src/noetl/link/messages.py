@@ -37,7 +37,7 @@ from noetl.errors import (
 )
 from noetl.net.program import Program
 from noetl.output import JSON, Output
-from noetl.ports import Epoch, Grant, ReportAnswer
+from noetl.ports import Epoch, Grant, PrintedLine, ReportAnswer
 
 T = TypeVar("T")
 
@@ -124,6 +124,13 @@ class CredentialRequest(Struct, frozen=True):
     fresh: bool = False
 
 
+class LinesRequest(Struct, frozen=True):
+    """The lines that tasks of one execution have printed."""
+
+    execution_id: str
+    lines: tuple[PrintedLine, ...]
+
+
 LinkRequest = (
     BeginRequest
     | ReportRequest
@@ -134,6 +141,7 @@ LinkRequest = (
     | ParentRequest
     | PlaybookRequest
     | CredentialRequest
+    | LinesRequest
 )
 # These names are on the wire since 0.1.0: they do not follow the names of the classes.
 _NAMES: Final[dict[type, str]] = {
@@ -146,6 +154,7 @@ _NAMES: Final[dict[type, str]] = {
     ParentRequest: "parent",
     PlaybookRequest: "textof",
     CredentialRequest: "secretof",
+    LinesRequest: "lines",
 }
 _REQUESTS: Final[dict[str, Callable[[Raw], Any]]] = {
     name: msgspec.json.Decoder(kind).decode for kind, name in _NAMES.items()
@@ -362,6 +371,7 @@ class ReplyDecoders(NamedTuple):
     nothing: Callable[[Raw], None] = msgspec.json.Decoder(None).decode
     playbook: Callable[[Raw], PlaybookReply] = msgspec.json.Decoder(PlaybookReply).decode
     secret: Callable[[Raw], EncryptedReply] = msgspec.json.Decoder(EncryptedReply).decode
+    stored: Callable[[Raw], bool] = msgspec.json.Decoder(bool).decode
 
 
 DECODERS: Final = ReplyDecoders()

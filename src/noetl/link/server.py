@@ -21,6 +21,7 @@ from noetl.link.messages import (
     CommandRequest,
     CredentialRequest,
     IterationsRequest,
+    LinesRequest,
     LinkRequest,
     LinkStartRequest,
     ParentRequest,
@@ -39,7 +40,7 @@ from noetl.link.messages import (
     unpack,
 )
 from noetl.link.secret_channel import Owner, SecretServer
-from noetl.ports import Message, PlaybookText, Subscription, Transport
+from noetl.ports import LogSink, Message, PlaybookText, Subscription, Transport
 
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
 PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
@@ -64,9 +65,14 @@ class LinkServer:
         secrets: SecretServer,
         guard: LinkGuard | None = None,
         *,
+        logs: LogSink | None = None,
         on_refused: Callable[[str, NoetlError], None] = lambda _pool, _error: None,
     ) -> None:
-        """`guard`: None: pools are not isolated. `on_refused`: receives what the guard refuses, with the pool."""
+        """`guard`: None: pools are not isolated. `on_refused`: receives what the guard refuses, with the pool.
+
+        `logs`: None: the lines that tasks print are not kept.
+        """
+        self._logs = logs
         self._guard = guard or LinkGuard(LinkKeys(), SystemClock())
         self._on_refused = on_refused
         self._transport = transport
@@ -184,6 +190,8 @@ class LinkServer:
                 return PlaybookReply(*await self._playbooks.get(digest))
             case CredentialRequest():
                 return await self._secrets.answer(request, owner, opened.key)
+            case LinesRequest(execution_id, lines):
+                return await self._logs.append(execution_id, lines) if self._logs is not None and lines else False
 
     async def _digest(self, execution_id: str) -> str:
         return (await self._owner.load(execution_id)).state.digest

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -302,6 +302,43 @@ class ResultStore(Protocol):
 
     def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
         """`get` in chunks. Damaged may be raised after the last chunk: use no chunk before the end."""
+        ...
+
+
+class PrintedLine(Struct, frozen=True, kw_only=True):
+    """A line that a task has printed, or a note about lines that are left out."""
+
+    at: datetime
+    run: str  # "fetch#1"
+    call: str  # "fetch#1[17]/2"
+    stream: Literal["out", "err", "note"]
+    text: str  # without secrets
+
+
+class PrintedBatch(NamedTuple):
+    """Lines of one execution that were stored together."""
+
+    number: int  # from 1, in the order of storing
+    lines: tuple[PrintedLine, ...]
+
+
+class LogSink(Protocol):
+    """Takes the lines that tasks print."""
+
+    async def append(self, execution_id: str, lines: Sequence[PrintedLine]) -> bool:
+        """Store lines. They survive a crash of this process when the method returns.
+
+        False: the execution has reached the limit of its lines, which a note in the store says; these lines are not
+        stored. Raises NotFound if there is no such execution, and Unavailable.
+        """
+        ...
+
+
+class LogStore(LogSink, Protocol):
+    """The lines that tasks print, in a limited amount for each execution. They are deleted with their execution."""
+
+    async def read(self, execution_id: str, after: int = 0) -> list[PrintedBatch]:
+        """Batches with higher numbers, in order: some of them, or none at the end. Raises Unavailable."""
         ...
 
 

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from noetl.adapters.secrets.providers import CredentialProviders
     from noetl.adapters.secrets.stored import StoredSecrets
     from noetl.adapters.sqlite.audit import SqliteAudit
+    from noetl.adapters.sqlite.logs import SqliteLogs
     from noetl.adapters.sqlite.secrets import SqliteTokens
     from noetl.adapters.sqlite.triggers import SqliteTriggers
 
@@ -100,6 +101,13 @@ class LocalStore(NamedTuple):
         from noetl.adapters.sqlite.triggers import SqliteTriggers
 
         return SqliteTriggers(self.database)
+
+    @property
+    def logs(self) -> SqliteLogs:
+        """The lines that tasks print. Raises Rejected when their limits are wrong."""
+        from noetl.adapters.sqlite.logs import SqliteLogs
+
+        return SqliteLogs(self.database, Settings.from_environment().log_limits[1])
 
     def close(self) -> None:
         self.database.close()
@@ -282,9 +290,12 @@ class EmbeddedRuntime:
             ),
         )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
-        ports = WorkerPorts(self.control, queue, results, keychain)
+        kept = Settings.from_environment().log_limits[0]
+        ports = WorkerPorts(self.control, queue, results, keychain, storage.logs if kept else None)
         calls = WrittenCalls(self.toolbox, self._running)
-        self.worker = Worker(f"process {os.getpid()}", ports, calls, clock, on_log_line=self.listeners)
+        self.worker = Worker(
+            f"process {os.getpid()}", ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept
+        )
         self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
         self._waiters: dict[str, asyncio.Future[State]] = {}
@@ -386,6 +397,7 @@ class EmbeddedRuntime:
         await self._background.cancel()
         self.control.timers.close()
         await self.toolbox.close()
+        await self.worker.close()
         self._running.close()
         await self.providers.close()
         await self.storage.results.close()

@@ -92,6 +92,7 @@ class LocalServer:
             secrets=storage.secrets,
             tokens=storage.tokens,
             audit=storage.audit,
+            logs=storage.logs,
             feed=self.feed,
             workers=EmbeddedWorkerRegistry(self.runtime),
             tools=tools,

@@ -17,6 +17,7 @@ from noetl.adapters.nats.results import NatsResults
 from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
+from noetl.adapters.postgres.logs import PostgresLogs
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
 from noetl.adapters.postgres.store import PostgresListing, PostgresRetention, PostgresStore
 from noetl.adapters.postgres.triggers import PostgresTriggers
@@ -121,6 +122,7 @@ class ServerRuntime:
         self.tools = Tools.installed()
         self.kinds = self.tools.kinds()
         self.catalog = PostgresCatalog(self.database)
+        self.logs = PostgresLogs(self.database, settings.log_limits[1])
         self.playbooks = Playbooks(self.catalog, self.kinds)
         self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
         others = LinkClient(self.connection, self.playbooks, identity=identity)
@@ -158,7 +160,9 @@ class ServerRuntime:
         owner = MeasuredOwner(self.control, instruments.metrics, self.clock, instruments.pending)
         on_refused = RefusedRequests(instruments.log, self.clock)
         secrets = SecretServer(key, self._hidden)
-        return LinkServer(self.connection, owner, self.catalog, secrets, self._guard, on_refused=on_refused)
+        return LinkServer(
+            self.connection, owner, self.catalog, secrets, self._guard, logs=self.logs, on_refused=on_refused
+        )
 
     @property
     def services(self) -> Services:
@@ -172,6 +176,7 @@ class ServerRuntime:
             secrets=self.secrets,
             tokens=PostgresTokens(self.database),
             audit=PostgresAudit(self.database),
+            logs=self.logs,
             feed=self.feed,
             workers=self.registry,
             tools=self.tools,

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 from msgspec import Struct
 
 from noetl import failpoints
-from noetl.defaults import LEASE_S
+from noetl.defaults import LEASE_S, LOG_CALL_BYTES, LOG_EXECUTION_BYTES
 from noetl.errors import Rejected
 
 DATABASE: Final = "NOETL_DB"
@@ -30,6 +30,7 @@ NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
 TOKEN: Final = "NOETL_TOKEN"
 
 LEASE_MIN_S: Final = 1.0
+BYTES_LIMIT: Final = 1 << 40
 
 
 class Variable(NamedTuple):
@@ -201,6 +202,24 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="workers",
         ),
     ] = ""
+    log_call_bytes: Annotated[
+        str,
+        Variable(
+            "NOETL_LOG_CALL_BYTES",
+            "How many bytes are kept of the lines that one call of a task prints; 0: none.",
+            f"{LOG_CALL_BYTES:,}",
+            read_by="commands, servers on one file, workers",
+        ),
+    ] = ""
+    log_execution_bytes: Annotated[
+        str,
+        Variable(
+            "NOETL_LOG_EXECUTION_BYTES",
+            "How many bytes are kept of the lines that all calls of one execution print.",
+            f"{LOG_EXECUTION_BYTES:,}",
+            read_by="commands, servers",
+        ),
+    ] = ""
     s3_endpoint: Annotated[
         str, Variable("NOETL_S3_ENDPOINT", "The address of an S3-compatible object store.", "Amazon S3")
     ] = ""
@@ -238,6 +257,16 @@ class Settings(Struct, frozen=True, kw_only=True):
     def keep_days(self) -> float | None:
         """None: executions are kept forever. Raises Rejected."""
         return _number("NOETL_KEEP_DAYS", self.keep, "a number of days, such as 90") if self.keep else None
+
+    @property
+    def log_limits(self) -> tuple[int, int]:
+        """The bytes of lines that are kept of a call, and of an execution. Raises Rejected."""
+        wanted = "a number of bytes, such as 1000000"
+        call = _number("NOETL_LOG_CALL_BYTES", self.log_call_bytes or str(LOG_CALL_BYTES), wanted)
+        execution = _number("NOETL_LOG_EXECUTION_BYTES", self.log_execution_bytes or str(LOG_EXECUTION_BYTES), wanted)
+        if not (0 <= call < BYTES_LIMIT and 0 <= execution < BYTES_LIMIT):
+            raise Rejected("bad-setting", f"NOETL_LOG_CALL_BYTES and NOETL_LOG_EXECUTION_BYTES must be {wanted}")
+        return int(call), int(execution)
 
     def result_stores(self, *, default: str = "files") -> list[str]:
         """The configured result stores, the default first."""

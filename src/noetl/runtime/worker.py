@@ -20,7 +20,7 @@ from noetl.clock import Clock, SystemClock
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.defaults import LEASE_S, POOL, WORKER_GRACE_S, WORKER_SLOTS
 from noetl.errors import Unavailable
-from noetl.link.client import LinkClient, LinkPlaybooks
+from noetl.link.client import LinkClient, LinkLogs, LinkPlaybooks
 from noetl.link.feed import LinkFeed
 from noetl.link.secret_channel import LinkSecrets
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
@@ -99,9 +99,13 @@ class WorkerRuntime:
         secrets = LinkSecrets(self.connection, key, self.name, CURRENT_FRAME.get, clock, identity=identity)
         keychain = Keychain(HiddenSecrets(secrets, redaction), clock)
         self.toolbox = Toolbox(tools, Refs(self.results, self.link), keychain, Lineage(self.link))
-        ports = WorkerPorts(self.link, MeasuredQueue(self.queue, metrics, clock), self.results, keychain)
+        log_call_bytes = settings.log_limits[0]
+        logs = LinkLogs(self.connection, identity=identity) if log_call_bytes else None
+        ports = WorkerPorts(self.link, MeasuredQueue(self.queue, metrics, clock), self.results, keychain, logs)
         hooks = (self._publish_line,)
-        self.worker = Worker(self.name, wrap(ports), self.toolbox, clock, on_log_line=hooks)
+        self.worker = Worker(
+            self.name, wrap(ports), self.toolbox, clock, on_log_line=hooks, log_call_bytes=log_call_bytes
+        )
         metrics.process.held.read_from(lambda: len(self.worker.drivers))
         self._background = BackgroundTasks(on_error)
         self._stop_metrics: Callable[[], None] | None = None
@@ -157,6 +161,7 @@ class WorkerRuntime:
         await self.worker.drain(grace_s)
         await self._background.cancel()
         await self.toolbox.close()
+        await self.worker.close()
         if self._stop_metrics is not None:
             self._stop_metrics()
         for each in (self.queue, self.feed, self.registry, self.results):

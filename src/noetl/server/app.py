@@ -19,7 +19,7 @@ from noetl.server.auth import CALLER, SCOPE, Caller
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies, provide_caller
-from noetl.server.routes import admin, check, executions, hooks, logs, playbooks, results, run, triggers
+from noetl.server.routes import admin, call_logs, check, executions, hooks, logs, playbooks, results, run, triggers
 from noetl.server.services import ServerSettings, Services
 
 # Request bodies reject unknown fields, which the framework does not put into the document by itself.
@@ -93,7 +93,7 @@ def openapi_config() -> OpenAPIConfig:
 BODY_MAX: Final = 2 << 20
 _PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a request
 
-_ROUTES: Final = (admin, playbooks, check, executions, run, logs, results, triggers, hooks, static)
+_ROUTES: Final = (admin, playbooks, check, executions, run, logs, call_logs, results, triggers, hooks, static)
 
 
 class _Request(Request[Any, Any, Any]):

@@ -25,6 +25,7 @@ from noetl.ports import (
     FetchedCredential,
     FilteredListing,
     Link,
+    LogStore,
     ResultStore,
     SecretInfo,
     WorkerRegistry,
@@ -137,6 +138,7 @@ class Services(NamedTuple):
     secrets: Secrets
     tokens: ApiTokenStore
     audit: AuditStore
+    logs: LogStore
     feed: Feed
     workers: WorkerRegistry
     tools: Tools

@@ -6,7 +6,7 @@ Earlier facts are cached in encoded pages, so that many late subscribers cost li
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -18,12 +18,14 @@ from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
 from noetl.control.roles import matches_any
 from noetl.engine import Event
+from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound, Unavailable
-from noetl.ports import EventStore
+from noetl.ports import EventStore, PrintedBatch
 from noetl.server.errors import ApiError, details_of
 from noetl.server.log_readers import SLICE_FACTS, EnvelopeReader
 from noetl.server.services import Services
-from noetl.server.subscriptions import POLL_S, RECONNECT, FeedSubscription, Subscriber
+from noetl.server.subscriptions import HEARTBEAT, POLL_S, RECONNECT, FeedSubscription, Subscriber
+from noetl.views.printed import LineFilter
 
 PAGE_FACTS: Final = 200
 PAGES_BYTES_MAX: Final = 16 << 20  # of all executions
@@ -195,10 +197,21 @@ class LogTail:
         self.subscribers.clear()
 
 
+def _printed_messages(batches: Sequence[PrintedBatch], wanted: LineFilter) -> Iterator[bytes]:
+    """Only the last line of a batch has the id: a client that missed one gets the batch again."""
+    for batch in batches:
+        lines = [line for line in batch.lines if wanted.accepts(line.call)]
+        for line in lines[:-1]:
+            yield sse_message("printed", line)
+        if lines:
+            yield sse_message("printed", lines[-1], batch.number)
+
+
 # All open streams. When the server stops, all subscribers are asked to reconnect
 
 
 HEARTBEAT_S: Final = 15.0
+PRINTED_S: Final = 1.0  # between two looks for printed lines; longer than a worker keeps them
 GATHER_S: Final = 0.5  # several changes of one execution within this time are sent as one
 HEADS_MAX: Final = 200  # looked up at once; the others follow in the next round
 
@@ -265,6 +278,32 @@ class StreamHub:
             if not self._head_subscribers and self._heads_task is not None:
                 self._heads_task.cancel()
                 self._heads_task = None
+            await self._remove(subscriber)
+
+    async def printed(
+        self, subscriber: Subscriber, execution_id: str, after: int, wanted: LineFilter
+    ) -> AsyncIterator[bytes]:
+        """The lines that tasks have printed after `after`, then new ones until the execution has ended."""
+        self._add(subscriber)
+        services, beat_at = self._services, self._services.clock.monotonic()
+        try:
+            yield RECONNECT
+            has_ended = False
+            while not subscriber.closed:
+                # The status is read first: the last lines may be stored a moment after the end.
+                was_ended, status = has_ended, await services.store.status(execution_id)
+                has_ended = status not in LIVE
+                while not subscriber.closed and (batches := await services.logs.read(execution_id, after)):
+                    after, beat_at = batches[-1].number, services.clock.monotonic()
+                    yield b"".join(_printed_messages(batches, wanted))
+                if was_ended:
+                    yield sse_message("end", StreamEnd(execution_id=execution_id, status=status or "ok"))
+                    return
+                if services.clock.monotonic() - beat_at >= HEARTBEAT_S:
+                    beat_at = services.clock.monotonic()
+                    yield HEARTBEAT
+                await services.clock.sleep(PRINTED_S)
+        finally:
             await self._remove(subscriber)
 
     def _add(self, subscriber: Subscriber) -> None:

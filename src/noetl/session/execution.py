@@ -38,13 +38,14 @@ if TYPE_CHECKING:
     from noetl.engine import Event
     from noetl.engine.facts import Fact
     from noetl.engine.state import Status
-    from noetl.ports import ExecutionListing, LogRow
+    from noetl.ports import ExecutionListing, LogRow, PrintedLine
     from noetl.views.envelopes import Envelope
 
 LAST: Final = "last"
 PAGE: Final = 200  # executions in one request
 MATCHES_SHOWN_MAX: Final = 10  # ids with the same prefix
 POLL_S: Final = 0.1
+LOGS_S: Final = 1.0  # between two looks for printed lines; longer than a worker keeps them
 CANCEL_S: Final = 60.0  # running calls have 10 s; then compensations run, on a machine that may be busy
 
 _ID_PART: Final = re.compile(r"[0-9a-f-]{1,36}\Z")
@@ -156,6 +157,41 @@ class Execution:
         if follow:
             async for rows in self.session.follow(self.id, log.last_seq, on_ownerless):
                 yield rows
+
+    async def logs(
+        self,
+        step: str | None = None,
+        *,
+        failed: bool = False,
+        follow: bool = False,
+        on_ownerless: Callable[[], None] | None = None,
+    ) -> AsyncIterator[PrintedLine]:
+        """The lines that its tasks have printed, in the order of storing; with `follow` until it has ended.
+
+        `step`: only those of a step, a run, a frame or a call. `failed`: only those of calls that failed.
+        `on_ownerless` is called once when no process runs the execution any more. Raises UsageError.
+        """
+        from noetl.views.printed import LineFilter, failed_calls, has_run, steps_run
+
+        facts = await self._facts(self.id) if failed or step is not None else []
+        if step is not None and not follow and not has_run(step, facts):
+            ran = ", ".join(steps_run(facts)) or "none"
+            raise UsageError(f'"{step}" has not run: the steps that have run are {ran}')
+        wanted, after, had_ended = LineFilter(step, failed_calls(facts) if failed else None), 0, False
+        while True:
+            info = await self.info()
+            has_ended = not follow or not info.live
+            while batches := await self.session.logs.read(self.id, after):
+                after = batches[-1].number
+                for line in [each for batch in batches for each in batch.lines if wanted.accepts(each.call)]:
+                    yield line
+            if not follow or had_ended:
+                return
+            if on_ownerless is not None and info.live and not info.owner_alive:
+                on_ownerless()
+                on_ownerless = None
+            had_ended = has_ended  # the last lines may be stored a moment after the end
+            await self.session.clock.sleep(LOGS_S)
 
     async def state(self, at: int | None = None) -> StateDocument:
         """Tokens, runs, `workload` and `ctx` after fact `at`; None: after the last one. Raises UsageError."""

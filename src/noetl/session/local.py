@@ -66,7 +66,7 @@ if TYPE_CHECKING:
         SecretInfo,
     )
     from noetl.session.garbage import GarbageReport
-    from noetl.session.protocol import LogReader, ResultReader, SecretAdmin, TokenAdmin, TriggerAdmin
+    from noetl.session.protocol import LogReader, PrintedReader, ResultReader, SecretAdmin, TokenAdmin, TriggerAdmin
 
 POLL_S: Final = 0.2
 POLLS_PER_OWNER_CHECK: Final = 10  # polls without a change until the owner is looked for
@@ -222,6 +222,10 @@ class LocalSession(SessionVerbs):
     @property
     def log(self) -> LogReader:
         return self.store.store
+
+    @property
+    def logs(self) -> PrintedReader:
+        return self.store.logs
 
     @property
     def results(self) -> ResultReader:

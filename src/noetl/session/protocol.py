@@ -23,7 +23,17 @@ if TYPE_CHECKING:
     from noetl.engine import Event
     from noetl.errors import Problem
     from noetl.output import JSON
-    from noetl.ports import ApiToken, AuditRecord, Catalog, ExecutionListing, LogRow, RoleGrant, SecretInfo, Snapshot
+    from noetl.ports import (
+        ApiToken,
+        AuditRecord,
+        Catalog,
+        ExecutionListing,
+        LogRow,
+        PrintedBatch,
+        RoleGrant,
+        SecretInfo,
+        Snapshot,
+    )
     from noetl.session.catalog import PlaybookCatalog
     from noetl.session.declared import WorkloadSource
     from noetl.session.execution import Execution
@@ -66,6 +76,12 @@ class LogReader(Protocol):
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]: ...
 
     async def snapshot(self, execution_id: str) -> Snapshot | None: ...
+
+
+class PrintedReader(Protocol):
+    """The reading part of LogStore."""
+
+    async def read(self, execution_id: str, after: int = 0) -> list[PrintedBatch]: ...
 
 
 class ResultReader(Protocol):
@@ -207,6 +223,11 @@ class Session(Protocol):
 
     @property
     def results(self) -> ResultReader: ...
+
+    @property
+    def logs(self) -> PrintedReader:
+        """The lines that tasks have printed."""
+        ...
 
     @property
     def catalog(self) -> Catalog: ...

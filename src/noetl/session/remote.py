@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, to_problem
 from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
+from noetl.client.remote_ports import RemoteLogs
 from noetl.engine import Event, apply
 from noetl.engine.facts import ForChild, FrameParked
 from noetl.engine.state import LIVE, State, Status
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SecretInfo
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
-    from noetl.session.protocol import LogReader, ResultReader, TriggerAdmin
+    from noetl.session.protocol import LogReader, PrintedReader, ResultReader, TriggerAdmin
     from noetl.views.documents import ShowDocument
 
 CHILDREN_MAX: Final = 16  # that are followed at once; of others only the wait of their caller is shown
@@ -119,6 +120,10 @@ class RemoteSession(SessionVerbs):
     @property
     def log(self) -> LogReader:
         return self.client.store
+
+    @property
+    def logs(self) -> PrintedReader:
+        return RemoteLogs(self.client.http)
 
     @property
     def results(self) -> ResultReader:

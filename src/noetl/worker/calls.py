@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -28,6 +28,8 @@ class CallContext(Protocol):
     result_policy: ResultPolicy
 
     def say(self, text: str) -> None: ...
+
+    def write(self, stream: Literal["out", "err"], chunk: bytes) -> None: ...
 
     def use_credential(self, entry: Credential) -> None:
         """The call has read this entry: its values are masked in the output."""
@@ -97,6 +99,7 @@ class Toolbox:
             context.progress,
             task.playbook,
             unmasked if mask is None else mask.value,
+            context.write,
         )
         entry = call_credential(called) if called.keychain else None
         try:

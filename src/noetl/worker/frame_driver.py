@@ -37,6 +37,7 @@ from noetl.worker.stored_values import MissingValue, StoredValues
 from noetl.worker.tries import RetryPolicy, Tries, noted
 
 if TYPE_CHECKING:
+    from noetl.worker.printed import CallLog
     from noetl.worker.worker import Worker
 
 PARK_AFTER_S = 5.0  # a longer wait parks the frame
@@ -69,6 +70,7 @@ class FrameDriver:
     _reporting: asyncio.Task[bool] | None = None  # a report beside the running call
     _running: tuple[RunTask, datetime, float] | None = None  # the call, and when it began
     _between_tries = False  # the running call waits for its next try
+    _printed: CallLog | None = None  # of the running call; None: it has printed nothing
 
     def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
         self.worker = worker
@@ -261,11 +263,22 @@ class FrameDriver:
             output = failed("timeout", f'task "{called.task.name}" timed out after {seconds:g} s', retryable=True)
         finally:
             self._timeout = None
+            if self._printed is not None:
+                printed, self._printed = self._printed, None
+                printed.close(self.now())
         return self._credentials.mask_output(called, output), results
 
     def say(self, text: str) -> None:
         """Publish a line of the tool. Lines are not stored."""
         self._publish("line", self._credentials.mask_text(text)[:LINE_CHARS_MAX])
+
+    def write(self, stream: Literal["out", "err"], chunk: bytes) -> None:
+        """Keep bytes that the tool has printed."""
+        if self.worker.log_writer is not None and self._timeout is not None:  # after the call, none is kept
+            if self._printed is None:
+                frame = self.work.frame
+                self._printed = self.worker.log_writer.open(self.execution_id, frame.id, frame.calls + 1, self.mask)
+            self._printed.write(stream, chunk, self.now())
 
     def use_credential(self, entry: Credential) -> None:
         self._credentials.use(entry)

@@ -10,14 +10,16 @@ from typing import NamedTuple, TypeAlias
 from noetl.background import BackgroundTasks
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
+from noetl.defaults import LOG_CALL_BYTES
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import JSON
 from noetl.paging import PageReader
-from noetl.ports import Claim, Grant, Link, ResultStore, WorkQueue
+from noetl.ports import Claim, Grant, Link, LogSink, ResultStore, WorkQueue
 from noetl.worker.calls import ToolRun
 from noetl.worker.frame_driver import LOOK_S, FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
+from noetl.worker.printed import LogWriter
 from noetl.worker.refs import Lineage, Refs
 from noetl.worker.retry import RETRY_S
 from noetl.worker.stored_values import CACHED_BYTES
@@ -33,17 +35,26 @@ class WorkerPorts(NamedTuple):
     queue: WorkQueue
     results: ResultStore
     keychain: Keychain | None = None  # None: tasks that need a credential fail
+    logs: LogSink | None = None  # None: the lines that tasks print are not kept
 
 
 class Worker:
     """Any number of slots that share one link."""
 
     def __init__(
-        self, name: str, ports: WorkerPorts, tool: ToolRun, clock: Clock, *, on_log_line: Sequence[LogLineHook] = ()
+        self,
+        name: str,
+        ports: WorkerPorts,
+        tool: ToolRun,
+        clock: Clock,
+        *,
+        on_log_line: Sequence[LogLineHook] = (),
+        log_call_bytes: int = LOG_CALL_BYTES,
     ) -> None:
         """`on_log_line`: receive the lines and the progress that tools report."""
         self.name = name
-        self.link, self.queue, self.results, self.keychain = ports
+        self.link, self.queue, self.results, self.keychain, logs = ports
+        self.log_writer = None if logs is None else LogWriter(logs, clock, log_call_bytes)
         self.refs = Refs(self.results, self.link)
         self.lineage = Lineage(self.link)
         self.pages = PageReader(self.results)
@@ -90,6 +101,11 @@ class Worker:
             if not self.drivers:
                 return
             await self.clock.sleep(DRAIN_STEP_S)
+
+    async def close(self) -> None:
+        """After `drain`: store the last lines that tasks have printed."""
+        if self.log_writer is not None:
+            await self.log_writer.close()
 
     def spawn(self, work: Coroutine[object, object, None]) -> None:
         """Run work in the background."""

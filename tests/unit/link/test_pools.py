@@ -21,14 +21,14 @@ from noetl.engine.parking import child_id
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
 from noetl.link.authorisation import is_answer
-from noetl.link.client import LinkPlaybooks, LinkRequests
+from noetl.link.client import LinkLogs, LinkPlaybooks, LinkRequests
 from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey, LinkKeys, parse_pool_keys, request_context
 from noetl.link.messages import DECODERS, PARTITIONS, BeginRequest, encode_error, encode_reply, encode_request
 from noetl.link.secret_channel import LinkSecrets
 from noetl.link.workers import LinkWorkerRegistry
 from noetl.output import Failure, Output
 from noetl.playbook.model import Credential
-from noetl.ports import Epoch, Grant, Message, ReportAnswer, WorkerInfo
+from noetl.ports import Epoch, Grant, Message, PrintedLine, ReportAnswer, WorkerInfo
 from noetl.testing.contracts.link import task_done
 from noetl.testing.fake_clock import FakeClock
 from tests.contracts.link_servers import KEY, LinkedServer, Playbooks, link_of, served
@@ -140,6 +140,10 @@ def done(epoch: Epoch) -> Report:
     return report("start#1", epoch, facts=(task_done("start#1", Output(data=1)),))
 
 
+def printed(call: str) -> PrintedLine:
+    return PrintedLine(at=SystemClock().now(), run="start#1", call=call, stream="out", text="x")
+
+
 def in_loop(test: Callable[[], Coroutine[object, object, None]]) -> Callable[[], None]:
     """Run a test in an event loop of its own."""
 
@@ -191,6 +195,20 @@ async def test_a_worker_begins_and_reports_no_frame_of_another_pool() -> None:
         assert live.in_flight["start#1"].worker == "w-b"
         assert await b.link.report("eb", done(grant.epoch)) == ReportAnswer("stop", "over")
         assert len(server.refused) == 5
+
+
+@in_loop
+async def test_a_worker_writes_lines_of_calls_of_its_own_pool_only() -> None:
+    async with pools() as at:
+        await at.b.begin("eb")
+        own = LinkLogs(at.b.transport, at.b.identity)
+        assert await own.append("eb", [printed("start#1/1")]) is True
+        assert [line.call for line in at.server.lines] == ["start#1/1"]
+        other = LinkLogs(at.a.transport, at.a.identity)
+        assert "may not write lines of start#1/1" in await refusal(other.append("eb", [printed("start#1/1")]))
+        for call in ("nowhere#1/1", "upstart#1/1", "start#1", "", "/", "x]/1"):
+            assert "may not write lines of" in await refusal(other.append("ea", [printed(call)]))
+        assert len(at.server.lines) == 1
 
 
 @in_loop

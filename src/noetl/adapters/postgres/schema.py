@@ -182,8 +182,18 @@ CREATE TABLE noetl.firings ( -- the history of triggers
 );
 """
 
+_PRINTED: Final = """
+CREATE TABLE noetl.printed (
+    execution_id text NOT NULL,
+    number       bigint NOT NULL,
+    total        bigint NOT NULL,
+    body         bytea NOT NULL,
+    PRIMARY KEY (execution_id, number)
+);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
-    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS,
+    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

@@ -390,6 +390,8 @@ WITH found AS MATERIALIZED (
     DELETE FROM noetl.log USING old WHERE log.execution_id = old.execution_id
 ), without_snapshots AS (
     DELETE FROM noetl.snapshots USING old WHERE snapshots.execution_id = old.execution_id
+), without_lines AS (
+    DELETE FROM noetl.printed USING old WHERE printed.execution_id = old.execution_id
 ), without_heads AS (
     DELETE FROM noetl.heads USING old WHERE heads.execution_id = old.execution_id
 )
@@ -405,6 +407,8 @@ WITH without_heads AS (
     DELETE FROM noetl.log USING without_heads AS gone WHERE log.execution_id = gone.execution_id
 ), without_snapshots AS (
     DELETE FROM noetl.snapshots USING without_heads AS gone WHERE snapshots.execution_id = gone.execution_id
+), without_lines AS (
+    DELETE FROM noetl.printed USING without_heads AS gone WHERE printed.execution_id = gone.execution_id
 )
 SELECT execution_id FROM without_heads ORDER BY execution_id
 """

@@ -178,8 +178,20 @@ CREATE TABLE firings ( -- the history of triggers
 ) STRICT, WITHOUT ROWID;
 """
 
+_PRINTED: Final = """
+CREATE TABLE printed (
+    execution_id TEXT NOT NULL,
+    number       INTEGER NOT NULL,
+    total        INTEGER NOT NULL, -- bytes of this body and those before it
+    body         BLOB NOT NULL,    -- a JSON array of lines
+    PRIMARY KEY (execution_id, number)
+) STRICT;
+CREATE TRIGGER printed_goes_with_its_execution AFTER DELETE ON heads
+BEGIN DELETE FROM printed WHERE execution_id = OLD.execution_id; END;
+"""
+
 # The n-th changes version n to n + 1
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS)
+_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED)
 VERSION: Final = len(_STEPS)
 
 

@@ -10,7 +10,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final
+from typing import Final, Literal
 
 EVERY_S: Final = 0.5
 LINES_MAX: Final = 20  # in each interval
@@ -56,3 +56,15 @@ class LineForwarder:
             self._say(line.decode(errors="replace").rstrip())
         self._waiting.clear()
         self._count = 0
+
+
+def forwarding(
+    lines: LineForwarder, write: Callable[[Literal["out", "err"], bytes], None], stream: Literal["out", "err"]
+) -> Callable[[bytes], None]:
+    """Passes each chunk of a stream to watching clients and to the logs of the call."""
+
+    def forward(chunk: bytes) -> None:
+        lines.add(chunk)
+        write(stream, chunk)
+
+    return forward

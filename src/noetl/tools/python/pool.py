@@ -19,7 +19,7 @@ from asyncio import AbstractEventLoop, Future
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -28,7 +28,7 @@ from noetl.tool import discard
 from noetl.tools.errors import TooLarge
 from noetl.tools.process_guard.child import CHANNEL
 from noetl.tools.process_guard.guard import END_S, TOO_MANY_PROCESSES, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
-from noetl.tools.process_guard.lines import LineForwarder
+from noetl.tools.process_guard.lines import LineForwarder, forwarding
 from noetl.tools.sandbox import Restrictions
 
 IDLE_MAX = 8  # processes that are kept for other playbooks, or as many as calls can run at once
@@ -176,12 +176,14 @@ class PythonChild(asyncio.Protocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def call(self, request: bytes, forward: Callable[[bytes], None]) -> ChildResponse:
+    async def call(
+        self, request: bytes, on_stdout: Callable[[bytes], None], on_stderr: Callable[[bytes], None]
+    ) -> ChildResponse:
         """Make one call. If it is cancelled, the caller must `kill` the child, which continues to run."""
         assert self._transport is not None
         assert self._waiting is None
         self._take_output()  # discard what a thread of an earlier call has written since
-        self._stdout.forward = self._stderr.forward = forward
+        self._stdout.forward, self._stderr.forward = on_stdout, on_stderr
         self.calls += 1
         self._waiting = self._loop.create_future()
         self._transport.write(_LENGTH.pack(len(request)) + request)
@@ -198,8 +200,9 @@ class PythonChild(asyncio.Protocol):
 
     def _take_output(self) -> tuple[str, str]:
         """Standard output and standard error so far; later output is not forwarded."""
+        taken = self._stdout.take(), self._stderr.take()
         self._stdout.forward = self._stderr.forward = None
-        return self._stdout.take(), self._stderr.take()
+        return taken
 
     async def _exit_reason(self) -> str:
         status = ExitStatus()
@@ -269,6 +272,8 @@ class PythonPool:
         python: str = sys.executable,
         playbook: object = None,
         restrictions: Restrictions | None = None,
+        *,
+        write: Callable[[Literal["out", "err"], bytes], None] = discard,
     ) -> ChildResponse:
         """`python`: the interpreter. Raises OSError if no process can be started, TooLarge and SandboxFailed."""
         body = msgspec.json.encode(request)
@@ -278,7 +283,7 @@ class PythonPool:
             child = await self._child(python, playbook, restrictions)
             try:
                 with LineForwarder(say) as lines:
-                    response = await child.call(body, lines.add)
+                    response = await child.call(body, forwarding(lines, write, "out"), forwarding(lines, write, "err"))
             except BaseException:
                 self._drop(child)
                 raise

@@ -138,7 +138,9 @@ code: |
             if input.requirements:
                 python = await self._interpreter(input.requirements, call)
             limits = restrictions(spec.sandbox, call.folder)
-            return _output(await self._children_pool().call(request, call.say, python, call.playbook, limits))
+            return _output(
+                await self._children_pool().call(request, call.say, python, call.playbook, limits, write=call.write)
+            )
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
         except ToolError as error:

@@ -128,7 +128,7 @@ stdin: "10\\n9\\n"
         self._guards: GuardPool | None = None
 
     async def run(self, input: ShellInput, call: Call) -> Output:
-        from noetl.tools.process_guard.lines import LineForwarder
+        from noetl.tools.process_guard.lines import LineForwarder, forwarding
         from noetl.tools.shell.process import CapturedStream, build_command, run_command
 
         try:
@@ -142,8 +142,10 @@ stdin: "10\\n9\\n"
         most = spec.output_mb * 1024 * 1024
         with (
             LineForwarder(call.say) as lines,
-            CapturedStream("standard output", most, lines.add if input.parse != "json" else None) as stdout,
-            CapturedStream("standard error", most, lines.add) as stderr,
+            CapturedStream(
+                "standard output", most, forwarding(lines, call.write, "out") if input.parse != "json" else None
+            ) as stdout,
+            CapturedStream("standard error", most, forwarding(lines, call.write, "err")) as stderr,
         ):
             try:
                 async with self._semaphore():
