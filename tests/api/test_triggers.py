@@ -81,7 +81,6 @@ def test_a_wrong_signature_is_refused_and_is_in_the_history(tmp_path: Path) -> N
         assert (await api.ask("POST", "/hooks/orders/new", {})).status == 401
         history = (await api.get("/triggers/one", path="shop/orders", name="order"))["history"]
         assert {(each["status"], each["execution_id"]) for each in history} == {("refused", None)}
-        assert len(history) < 7  # at most one per second
         assert (await api.get("/executions"))["items"] == []
         assert SECRET not in str(history)
 

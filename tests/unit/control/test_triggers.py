@@ -144,6 +144,23 @@ def test_a_pause_skips_times_and_fire_ignores_the_schedule() -> None:
     asyncio.run(work())
 
 
+def test_refused_requests_have_one_entry_per_second() -> None:
+    async def work() -> None:
+        clock = FakeClock()
+        async with runtime(clock=clock) as memory:
+            store = MemoryTriggers(lambda _path: "t")
+            triggers = service(memory, store)
+            memory.programs.add(text("name: order, kind: webhook, path: orders"))
+            await triggers.declare("t")
+            row = await store.get("t", "order")
+            for _ in range(10):
+                await triggers.record_refused(row, "wrong")
+                clock.advance(0.25)
+            assert [each.firing.status for each in await store.history("t", "order")] == ["refused"] * 3
+
+    asyncio.run(work())
+
+
 def test_what_cannot_start_is_in_the_history() -> None:
     async def work() -> None:
         clock = FakeClock()
