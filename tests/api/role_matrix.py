@@ -75,6 +75,7 @@ async def prepare(api: Api) -> Scene:
         ended[side] = await api.run(playbook(f"{side}/large", _LARGE))
         shown = await api.get(f"/executions/{ended[side]}")
         results[side] = shown["output"]["ref"]["meta"]["sha256"]
+        assert (await api.ask("PUT", f"/saved?path={side}/noop&key=cursor", {"value": "1"})).status == 200
         digests[side] = (await api.register(playbook(f"{side}/noop")))["digest"]
         await api.register(playbook(f"{side}/waiting", _WAITING))
         await api.register(playbook(f"{side}/timed", _TRIGGER + _NOOP))
@@ -191,6 +192,10 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "POST /triggers/resume": _named("POST", "/triggers/resume?path={side}/timed&name=poll"),
     "POST /triggers/fire": _named("POST", "/triggers/fire?path={side}/timed&name=poll"),
     "GET /stream": _always("GET", "/stream"),
+    "GET /saved": _named("GET", "/saved?path={side}/noop"),
+    "GET /saved/history": _named("GET", "/saved/history?path={side}/noop&key=cursor"),
+    "PUT /saved": _named("PUT", "/saved?path={side}/noop&key=cursor", {"value": "1"}),
+    "DELETE /saved": _named("DELETE", "/saved?path={side}/noop&key=cursor"),
     "GET /schema/openapi.json": _always("GET", "/schema/openapi.json"),
     "GET /schema": _always("GET", "/schema"),
     "GET /schema/{path:str}": _always("GET", "/schema/other"),
@@ -255,6 +260,8 @@ async def _restore(scene: Scene, route: Declared) -> None:
     for side in SIDES:
         if route.key == "DELETE /credentials/{name:path}":
             await scene.api.ask("PUT", f"/credentials/{side}/db", {"value": "hidden-value"})
+        elif route.key == "DELETE /saved":
+            await scene.api.ask("PUT", f"/saved?path={side}/noop&key=cursor", {"value": "1"})
         elif route.key == "POST /playbooks/archive":
             await scene.api.register(playbook(f"{side}/noop"))
         elif route.key == "DELETE /tokens/{id:str}":

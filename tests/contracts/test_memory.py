@@ -17,6 +17,7 @@ from noetl.adapters.memory import (
 )
 from noetl.adapters.memory_triggers import MemoryTriggers
 from noetl.clock import SystemClock
+from noetl.ids import partition_of
 from noetl.link.feed import LinkFeed
 from noetl.link.keys import LinkKey
 from noetl.link.workers import LinkWorkerRegistry
@@ -32,6 +33,7 @@ from noetl.testing.contracts.link import (
 )
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
+from noetl.testing.contracts.saved import SavedContract, SavingLog
 from noetl.testing.contracts.secrets import SecretProviderContract, SecretSetup
 from noetl.testing.contracts.stores import (
     PARTITIONS,
@@ -55,6 +57,18 @@ class TestMemoryStore(EventStoreContract):
 class TestMemoryPartitions(PartitionsContract):
     def make(self) -> PartitionedStore:
         return MemoryStore(SystemClock(), PARTITIONS)
+
+
+class TestMemorySaved(SavedContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[SavingLog]:
+        store = MemoryStore(SystemClock(), PARTITIONS)
+
+        async def owner(execution_id: str) -> int:
+            partition = partition_of(execution_id, PARTITIONS)
+            return (await store.own("s1", [partition], 60.0)).epochs[partition]
+
+        yield SavingLog(store, store.saved, owner)
 
 
 class TestMemoryQueue(WorkQueueContract):

@@ -19,6 +19,7 @@ from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
 from noetl.adapters.postgres.logs import PostgresLogs
+from noetl.adapters.postgres.saved import PostgresSaved
 from noetl.adapters.postgres.schema import _STEPS, VERSION
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
 from noetl.adapters.postgres.store import (
@@ -50,6 +51,7 @@ from noetl.ports import (
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs, line, texts
+from noetl.testing.contracts.saved import SavedContract, SavingLog
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     AT,
@@ -129,6 +131,18 @@ class TestPostgresStore(OnFreshDatabases, EventStoreContract):
 
 class TestPostgresPartitions(OnFreshDatabases, PartitionsContract):
     pass
+
+
+class TestPostgresSaved(SavedContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[SavingLog]:
+        async with fresh() as made, store_on(made) as store:
+
+            async def owner(execution_id: str) -> int:
+                partition = partition_of(execution_id, PARTITIONS)
+                return (await store.own("s1", [partition], TTL_S)).epochs[partition]
+
+            yield SavingLog(store, PostgresSaved(made), owner)
 
 
 class TestPostgresListing(ListingContract):

@@ -16,6 +16,7 @@ from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.logs import SqliteLogs
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
+from noetl.adapters.sqlite.saved import SqliteSaved
 from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
 from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteRetention, SqliteStore
 from noetl.adapters.sqlite.triggers import SqliteTriggers
@@ -25,6 +26,7 @@ from noetl.ports import ApiTokenStore, Catalog, EventStore, PlaybookText, Secret
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
+from noetl.testing.contracts.saved import SavedContract, SavingLog
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
     CatalogContract,
@@ -70,6 +72,13 @@ class TestSqliteCatalog(OnOneFile, CatalogContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Catalog]:
         yield SqliteCatalog(self.open())
+
+
+class TestSqliteSaved(OnOneFile, SavedContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[SavingLog]:
+        database = self.open()
+        yield SavingLog(SqliteStore(database), SqliteSaved(database), SqliteOwnership(database).hold)
 
 
 class TestSqliteListing(OnOneFile, ListingContract):

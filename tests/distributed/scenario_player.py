@@ -24,7 +24,7 @@ from noetl.engine.pipeline import next_move
 from noetl.errors import Rejected
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.ports import LogRow
+from noetl.ports import LogRow, SavedValue
 from noetl.testing.scenario import ANSWER, HEAD, Player, describe_fact
 from noetl.views.envelopes import Envelope
 from tests.distributed.final_states import final
@@ -208,8 +208,10 @@ class Play:
         match verb:
             case "start":
                 word, _, more = rest.partition(" ")
+                if word == "--saved":
+                    await self._save(json.loads(more))
                 ctx = json.loads(more) if word == "--ctx" else None
-                await self._start({} if ctx is not None else json.loads(rest or "{}"), ctx)
+                await self._start({} if word.startswith("--") else json.loads(rest or "{}"), ctx)
             case "pause":
                 await self.client.pause(self.id)
             case "resume":
@@ -224,6 +226,14 @@ class Play:
             case "retry":
                 steps = [each for each in rest.split() if each != "--from-start"]
                 await self.client.retry(self.id, steps[0] if steps else None, from_start="--from-start" in rest.split())
+
+    async def _save(self, values: dict[str, JSON]) -> None:
+        """The execution starts with these values, and with no others of an earlier one."""
+        path, now = f"scenarios/{self.scenario.name}", self.client.clock.now()
+        for each in await self.client.saved.current(path):
+            await self.client.saved.put(path, each._replace(removed=True))
+        for key, value in values.items():
+            await self.client.saved.put(path, SavedValue(key, value, now))
 
     async def _start(self, workload: dict[str, JSON], ctx: dict[str, JSON] | None) -> None:
         for path in sorted(set(re.findall(r"\bpath: ([\w/]+)", self.body))):

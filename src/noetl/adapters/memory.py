@@ -12,6 +12,7 @@ from itertools import count
 from typing import Final, NamedTuple
 
 from noetl.adapters.result_refs import CHUNK_BYTES, RefLocation, joined, name_of
+from noetl.adapters.sql import SAVED_HISTORY_MAX
 from noetl.clock import Clock
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Conflict, Fenced, NotFound, Unavailable
@@ -31,6 +32,7 @@ from noetl.ports import (
     Pointer,
     QueueTraits,
     ReplyTimeout,
+    SavedValue,
     Snapshot,
     StoredResult,
     WorkerInfo,
@@ -162,6 +164,28 @@ class _Owner(NamedTuple):
     until: float
 
 
+class MemorySaved:
+    """A `SavedStore` for the lifetime of the process."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, dict[str, list[SavedValue]]] = {}  # path → key → oldest first
+
+    def add(self, path: str, value: SavedValue) -> None:
+        entries = self._entries.setdefault(path, {}).setdefault(value.key, [])
+        entries.append(value)
+        del entries[:-SAVED_HISTORY_MAX]
+
+    async def current(self, path: str) -> list[SavedValue]:
+        last = [entries[-1] for _, entries in sorted(self._entries.get(path, {}).items())]
+        return [each for each in last if not each.removed]
+
+    async def history(self, path: str, key: str) -> list[SavedValue]:
+        return self._entries.get(path, {}).get(key, [])[::-1]
+
+    async def put(self, path: str, value: SavedValue) -> None:
+        self.add(path, value)
+
+
 class MemoryStore:
     """An `EventStore` with `Partitions`, for the lifetime of the process."""
 
@@ -169,6 +193,7 @@ class MemoryStore:
         self._clock = clock
         self._partitions = partitions
         self.rows: dict[str, list[LogRow]] = {}
+        self.saved = MemorySaved()
         self._heads: dict[str, int] = {}
         self._statuses: dict[str, Status] = {}
         self._snapshots: dict[str, Snapshot] = {}
@@ -188,6 +213,8 @@ class MemoryStore:
         if each.first_seq != head + 1:
             return Conflict(f"{each.execution_id} is at seq {head}, not at {each.first_seq - 1}")
         self.rows.setdefault(each.execution_id, []).append(LogRow(each.first_seq, each.at, each.facts))
+        for path, key, value in each.saved:
+            self.saved.add(path, SavedValue(key, value, each.at, each.execution_id))
         self._heads[each.execution_id] = head + len(each.facts)
         self._statuses[each.execution_id] = each.status
         if each.status in LIVE:

@@ -86,6 +86,9 @@ def decode_labels(text: str | None) -> dict[str, str]:
     return msgspec.json.decode(text, type=dict[str, str]) if text else {}
 
 
+SAVED_HISTORY_MAX: Final = 100  # entries of each saved value; older ones are deleted
+
+
 def path_ranges(within: Sequence[str]) -> list[tuple[str, str]]:
     """The first and the last path of each pattern, for comparisons by code point."""
     return [(each[:-1], each[:-1] + "\U0010ffff") if each.endswith("*") else (each, each) for each in within]

@@ -145,7 +145,9 @@ class WhoamiResponse(Struct, frozen=True, kw_only=True):
 
 # The audit trail
 
-AuditAction: TypeAlias = Literal["start", "command", "register", "secret", "token", "sign-in", "denied", "lost"]
+AuditAction: TypeAlias = Literal[
+    "start", "command", "register", "secret", "token", "saved", "sign-in", "denied", "lost"
+]
 
 
 class AuditItem(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from functools import cached_property
 from noetl.checks.pipelines import END, runs_before, ways
 from noetl.errors import Severity
 from noetl.net.graph import reachable
+from noetl.net.program import SAVED as SAVED
 from noetl.net.program import Program, TemplateUse
 from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS, all_writes, task_writes
 from noetl.output import ERROR_FIELDS, ERROR_KINDS, JSON, OUTPUT_FIELDS
@@ -50,7 +51,7 @@ class ReadChecker:
     def check(self, use: TemplateUse) -> None:
         for read in dict.fromkeys(use.template.reads):
             root = str(read.path[0])
-            if root in SCOPES:
+            if root in SCOPES and not (root == SAVED and self._is_task(root, use)):
                 if root in READABLE[use.place] and not self._special(root, use):
                     if root == "output" and self._sees_previous(use):
                         self._output_before(use, read)
@@ -58,10 +59,13 @@ class ReadChecker:
                         self.parts[root](use, read)
                 else:
                     self._not_here(root, use, read)
-            elif use.task is not None and use.place in SEES_TASKS and root in self._owner(use).tasks:
+            elif self._is_task(root, use):
                 self._task(root, use, read)
             else:
                 self._unknown(root, use, read)
+
+    def _is_task(self, root: str, use: TemplateUse) -> bool:
+        return use.task is not None and use.place in SEES_TASKS and root in self._owner(use).tasks
 
     def _special(self, root: str, use: TemplateUse) -> bool:
         """Is the scope readable by the table, but not here?"""

@@ -40,7 +40,14 @@ from noetl.api.executions import (
 )
 from noetl.api.playbooks import RegisterResponse
 from noetl.client.http import RETRY_MAX_S, RETRY_S, HttpTransport, decode
-from noetl.client.remote_ports import RemoteCatalog, RemoteListing, RemoteResults, RemoteStore, execution_path
+from noetl.client.remote_ports import (
+    RemoteCatalog,
+    RemoteListing,
+    RemoteResults,
+    RemoteSaved,
+    RemoteStore,
+    execution_path,
+)
 from noetl.clock import Clock
 from noetl.engine import Event
 from noetl.engine.facts import Fact
@@ -66,6 +73,7 @@ class Client:
         self.listing = RemoteListing(self.http)
         self.catalog = RemoteCatalog(self.http)
         self.results = RemoteResults(self.http)
+        self.saved = RemoteSaved(self.http)
 
     async def __aenter__(self) -> Client:
         return self

@@ -22,11 +22,12 @@ from noetl.api.executions import (
     PrintedPage,
 )
 from noetl.api.playbooks import PlaybookTextRequest, PlaybookTextResponse, PlaybookVersionsPage, RegisterResponse
+from noetl.api.saved import SavedList, SavedRequest
 from noetl.client.http import CHUNK_BYTES, HttpTransport
 from noetl.engine.state import Status
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, PrintedBatch, Snapshot
+from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, PrintedBatch, SavedValue, Snapshot
 
 EXECUTIONS_PAGE: Final = 100
 LOG_PAGE_FACTS: Final = 10_000
@@ -211,6 +212,30 @@ class RemoteCatalog:
         return response.read_as(
             PlaybookVersionsPage, lambda page: ([item.to_version() for item in page.items], page.next)
         )
+
+
+class RemoteSaved:
+    """Implements SavedStore. The server records who sets a value, and when."""
+
+    def __init__(self, http: HttpTransport) -> None:
+        self._http = http
+
+    async def current(self, path: str) -> list[SavedValue]:
+        return await self._values("/saved", {"path": path})
+
+    async def history(self, path: str, key: str) -> list[SavedValue]:
+        return await self._values("/saved/history", {"path": path, "key": key})
+
+    async def put(self, path: str, value: SavedValue) -> None:
+        params: dict[str, JSON] = {"path": path, "key": value.key}
+        if value.removed:
+            await self._http.send("DELETE", "/saved", params=params)
+        else:
+            await self._http.request("PUT", "/saved", params=params, body=SavedRequest(value=value.value))
+
+    async def _values(self, path: str, params: dict[str, JSON]) -> list[SavedValue]:
+        response = await self._http.request("GET", path, params=params)
+        return response.read_as(SavedList, lambda found: [each.to_value() for each in found.items])
 
 
 class RemoteResults:

@@ -52,6 +52,7 @@ from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import IterationDone, Requested, TaskDone
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
+from noetl.engine.saved import saved_in
 from noetl.engine.settle import delegated
 from noetl.engine.state import State
 from noetl.engine.stored import ITEMS_LIMIT
@@ -61,7 +62,7 @@ from noetl.ids import frame_parts
 from noetl.labels import declared_labels
 from noetl.net.program import Program
 from noetl.output import Output
-from noetl.ports import Append, Epoch, Grant, ReportAnswer, Snapshot
+from noetl.ports import Append, Epoch, Grant, ReportAnswer, SavedWrite, Snapshot
 
 T = TypeVar("T")
 
@@ -343,6 +344,9 @@ class Control:
         if events:
             facts = tuple([event.fact for event in events])
             append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
+            if live.program.saves:
+                path = live.program.playbook.path
+                append = append._replace(saved=tuple(SavedWrite(path, *each) for each in saved_in(facts)))
             failpoint("control.before-commit")
             if (refused := (await self.store.append([append]))[0]) is not None:
                 raise refused

@@ -32,7 +32,7 @@ from noetl.engine.delegation import accepted, is_current
 from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, TaskStarted, Token
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
 from noetl.engine.retry import called
-from noetl.engine.scopes import deadline, is_foreign, is_ref, moment
+from noetl.engine.scopes import deadline, has_ref, is_foreign, moment
 from noetl.engine.state import Frame, Run, State
 from noetl.engine.stored import STORED, NeedsValues, ref_of, stored_key_in
 from noetl.errors import InputError, InputProblem, Rejected
@@ -122,7 +122,9 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         message = f"children are nested deeper than limits.depth ({program.limits['depth']})"
         error = Failure(kind="limit", message=message, details={"limit": "depth"})
     if error is None and not entry.join:
-        scope = {"workload": workload, "ctx": command.ctx, "execution_id": state.execution_id}
+        scope = {
+            "workload": workload, "ctx": command.ctx, "saved": command.saved, "execution_id": state.execution_id
+        }  # fmt: skip
         try:
             input = entry.pipeline.input(scope, moment(at, f"{START_TOKEN}/input"))
         except TemplateError as broken:
@@ -130,7 +132,8 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     if error is not None:
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
-    return [requested, facts.Evaluated(keychain=command.keychain), facts.Started(workload=workload, token=token)]
+    started = facts.Started(workload=workload, token=token, saved=command.saved)
+    return [requested, facts.Evaluated(keychain=command.keychain), started]
 
 
 def _check_ctx(ctx: dict[str, JSON]) -> None:
@@ -138,7 +141,7 @@ def _check_ctx(ctx: dict[str, JSON]) -> None:
     for name, value in ctx.items():
         if not name.isidentifier():
             raise Rejected("bad-ctx", f'"{name[:40]}" cannot be a name in ctx: use letters, digits and _')
-        if _has_ref({name: value}):
+        if has_ref({name: value}):
             raise Rejected("bad-ctx", f'ctx.{name} contains a Ref: pass it in the workload, and assign it with "set"')
     if stored_key_in(ctx):
         raise Rejected("reserved-name", f'ctx contains the key "{STORED}", which is reserved')
@@ -147,13 +150,6 @@ def _check_ctx(ctx: dict[str, JSON]) -> None:
             f"ctx has {size:,} bytes, and a request may give {INLINE_BYTES_MAX:,}: pass large values in the workload"
         )
         raise Rejected("bad-ctx", message)
-
-
-def _has_ref(value: JSON) -> bool:
-    """Is there a Ref, also deep inside?"""
-    if type(value) is list:
-        return any(map(_has_ref, value))
-    return type(value) is dict and (is_ref(value) or any(map(_has_ref, value.values())))
 
 
 def _is_stored(value: JSON) -> bool:

@@ -94,6 +94,7 @@ def fire(program: Program, state: State, name: str, at: datetime) -> Fact | None
     scope: dict[str, JSON] = {
         "workload": state.workload,
         "ctx": state.ctx,
+        "saved": state.saved,
         "execution_id": state.execution_id,
         "event": _event(step, tokens),
     }
@@ -149,6 +150,7 @@ def _admits(step: CompiledStep, state: State, tokens: tuple[Token, ...], input: 
     scope = {
         "workload": state.workload,
         "ctx": state.ctx,
+        "saved": state.saved,
         "execution_id": state.execution_id,
         "input": input,
         "event": _event(step, tokens),

@@ -95,6 +95,7 @@ def _evaluated(state: State, fact: facts.Evaluated) -> None:
 
 def _started(state: State, fact: facts.Started) -> None:
     state.workload = fact.workload
+    state.saved = fact.saved
     _add_token(state, fact.token)
 
 

@@ -25,6 +25,7 @@ class Start(Struct, frozen=True, kw_only=True):
     level: int = 1  # version of the language; control sets the current one (D71)
     ctx: dict[str, JSON] = {}  # its first values (000 §4.1)
     labels: dict[str, str] = {}  # control adds those of the playbook
+    saved: dict[str, JSON] = {}  # control reads them from the store
 
 
 class Report(Struct, frozen=True, kw_only=True):

@@ -170,6 +170,7 @@ def _part_of(state: State, decision: str) -> State:
         level=state.level,
         workload=state.workload,
         ctx=state.ctx,
+        saved=state.saved,
         firings=state.firings,
         fired=state.fired,
     )

@@ -48,6 +48,7 @@ class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):
 class Started(_Fact, frozen=True, tag="workflow.started"):
     workload: dict[str, JSON]  # defaults and request, merged
     token: Token
+    saved: dict[str, JSON] = {}  # the values of saved.* that the playbook reads, as they were now
 
 
 class StepWaiting(_Fact, frozen=True, tag="step.waiting"):

@@ -51,6 +51,7 @@ class FramePlace(NamedTuple):
     keychain: tuple[Credential, ...] = ()  # where to find its secrets
     stored: bool = False  # some values of the execution are in the result store (D91)
     marks: dict[str, JSON] = {}  # "ctx.rows" → its value in the log, where a worker has put the stored value
+    saved: dict[str, JSON] = {}
     decides: Decision | None = None  # run no frame, but make this decision for control
 
 
@@ -160,6 +161,7 @@ def work_of(program: Program, state: State, frame: str) -> Work:
     place = FramePlace(
         execution_id=state.execution_id,
         workload=state.workload,
+        saved=state.saved,
         input=run.input,
         iter=around,
         folder=program.folder,

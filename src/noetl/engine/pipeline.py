@@ -211,6 +211,7 @@ def _failed_item(work: Work) -> JSON | UnsetType:
 def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
     _, frame, place = work
     scope: dict[str, JSON] = {
+        "saved": place.saved,  # a task of this name hides it: playbooks of 0.1.0 may have one
         **frame.outputs,
         "workload": place.workload,
         "ctx": frame.ctx,

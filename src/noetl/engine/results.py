@@ -62,6 +62,7 @@ def _picked(values: tuple[ProjectedValue, ...], place: FramePlace, data: JSON) -
     scope = {
         "output": {"data": data},
         "workload": place.workload,
+        "saved": place.saved,
         "input": place.input,
         "execution_id": place.execution_id,
     }

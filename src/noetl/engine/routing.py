@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from noetl.engine import facts
 from noetl.engine.facts import Token
+from noetl.engine.saved import saved_misfit
 from noetl.engine.scopes import base_scope, ctx_misfit, deadline, in_parallel, misfit, moment, put, view
 from noetl.engine.state import Run, State
 from noetl.engine.stored import NeedsValues, ValueTooLarge, ensure_readable, has_marks, is_stored
 from noetl.ids import token_id
-from noetl.net.program import CompiledArc, CompiledPipeline, CompiledStep, Program, Write
+from noetl.net.program import SAVED, CompiledArc, CompiledPipeline, CompiledStep, Program, Write
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import END
 from noetl.template.compile import Template, TemplateError, Value
@@ -39,7 +40,8 @@ def route(program: Program, state: State, run: Run, at: datetime) -> facts.NextE
     written = dict(router.written)
     try:
         return router.route(step)
-    except _Broken as broken:  # No arc fires, so no arc writes anything.
+    except _Broken as broken:  # No arc fires, so no arc writes anything; and a step that failed saves nothing.
+        written = {target: value for target, value in written.items() if not target.startswith(f"{SAVED}.")}
         stored = tuple(target for target in router.stored if target in written)
         return facts.NextEvaluated(
             run=run.id, set=written, asked=tuple(router.asked), error=broken.failure, stored=stored
@@ -180,6 +182,9 @@ class _Router:
         for write, value in values:
             if failure := misfit(write.target, value, self.scope["execution_id"], origin=write.origin):
                 raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
+            if write.scope == SAVED:
+                self._save(write, value, where)
+                continue
             self._weigh(write.target, value, where)
             if self.marked and has_marks(self.scope, (write.scope, *write.path), below=False):
                 raise NeedsValues  # The write changes a value in the result store.
@@ -189,6 +194,13 @@ class _Router:
         writes_ctx = any(write.scope == "ctx" for write in writes)
         if writes_ctx and not self.program.has_values and (failure := ctx_misfit(self.scope["ctx"])):
             raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
+
+    def _save(self, write: Write, value: JSON, where: str) -> None:
+        """Note a value that outlives the execution. Templates read saved.* as of the start, so they do not see it."""
+        if failure := saved_misfit(write.target, value):
+            raise _Broken(failure.kind, f'{where} of "{self.run.step}": {failure.message}')
+        self.written.pop(write.target, None)
+        self.written[write.target] = value
 
     def _weigh(self, target: str, value: JSON, where: str) -> None:
         """Note a value that is in the result store, or belongs there."""
@@ -205,7 +217,7 @@ class _Router:
         step = self.program.steps[target]
         input: dict[str, JSON] = {}
         if not step.join:
-            seen = {key: self.scope[key] for key in ("workload", "ctx", "execution_id")}
+            seen = {key: self.scope[key] for key in ("workload", "ctx", "saved", "execution_id")}
             title = arc_title(place, self.level)
             input = self._value(step.pipeline.input, f'input of "{target}" on {title}', seen)
             for key, value in input.items():

@@ -20,6 +20,7 @@ def base_scope(state: State, run: Run) -> dict[str, JSON]:
     return {
         "workload": state.workload,
         "ctx": state.ctx,
+        "saved": state.saved,
         "execution_id": state.execution_id,
         "input": run.input,
         "step": run.values,
@@ -156,6 +157,13 @@ def is_ref(value: JSON) -> bool:
         return False
     kind = value.get("type")
     return type(kind) is str and kind in REF_TYPES
+
+
+def has_ref(value: JSON) -> bool:
+    """Is there a Ref, also deep inside?"""
+    if type(value) is list:
+        return any(map(has_ref, value))
+    return type(value) is dict and (is_ref(value) or any(map(has_ref, value.values())))
 
 
 def owner_of(ref: dict[str, JSON]) -> str | None:

@@ -166,6 +166,7 @@ class State(Struct, kw_only=True, omit_defaults=True):
     level: int = 1  # version of the language that it started with (D71)
     workload: dict[str, JSON] = {}
     ctx: dict[str, JSON] = {}
+    saved: dict[str, JSON] = {}  # as of the start
     stored: bool = False  # some values are in the result store: the state has marks in their place (D91)
     tokens: dict[str, Token] = field(default_factory=dict)  # the live tokens, oldest first
     fresh: dict[str, None] = field(default_factory=dict)  # tokens to be tried

@@ -299,6 +299,7 @@ class PlaceMessage(Struct, frozen=True, omit_defaults=True):
     closes: dict[str, JSON] | None = None
     stored: bool = False
     decides: Delegation | None = None
+    saved: dict[str, JSON] = {}
 
 
 class GrantMessage(Struct, frozen=True):
@@ -331,7 +332,7 @@ def encode_grant(grant: Grant, digest: str) -> GrantMessage:
         frame = replace(frame, block=None)  # only the owner needs it
     message = PlaceMessage(
         place.execution_id, place.workload, place.input, place.iter, place.items, place.opens, place.closes,
-        place.stored, place.decides and place.decides.delegation,
+        place.stored, place.decides and place.decides.delegation, place.saved,
     )  # fmt: skip
     return GrantMessage(digest, pipeline.name, pipeline.block, frame, message, epoch, lease_s, at, lost)
 
@@ -350,6 +351,7 @@ def decode_grant(message: GrantMessage, program: Program) -> Grant:
         closes=place.closes,
         keychain=program.playbook.keychain,
         stored=place.stored,
+        saved=place.saved,
         decides=None if place.decides is None else Decision(place.decides, program),
     )
     work = Work(program.pipeline(message.pipeline, block=message.block), message.frame, frame_place)

@@ -18,6 +18,7 @@ from noetl.net.origins import SUFFIX, RefOrigins
 from noetl.net.program import (
     ANYWHERE,
     BODY,
+    SAVED,
     CompiledArc,
     CompiledGuard,
     CompiledLoop,
@@ -109,6 +110,8 @@ class _Compiler:
         program = Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
         if self.playbook.triggers:
             program = program._replace(triggers=self._triggers())
+        saves = any(target.startswith(f"{SAVED}.") for step in self.playbook.steps for target in step.set)
+        program = program._replace(saves=saves, saved_reads=_saved_reads(self.templates))
         return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
 
     def _triggers(self) -> tuple[CompiledTrigger, ...]:
@@ -153,7 +156,7 @@ class _Compiler:
         loops = [self._loop(loop, index, owner) for index, loop in enumerate(owner.loops)]
         tasks = self._tasks(owner)
         writes = self._writes(owner.set, "step set", (*owner.at, "set"), owner)
-        failure_writes = tuple(write for write in writes if reads_failure(write.value.reads))
+        failure_writes = tuple(write for write in writes if reads_failure(write.value.reads) and write.scope != SAVED)
         arcs: tuple[CompiledArc, ...] = ()
         if isinstance(owner, Step):
             arcs = tuple(self._arc(arc, owner) for arc in owner.arcs or ())
@@ -547,6 +550,11 @@ def _reads_failed(uses: Iterable[TemplateUse], playbook: Playbook) -> bool:
     roots = {"output", *(task.name for owner in playbook.pipelines for task in owner.tasks)}
     reads = (read.path for use in uses for read in use.template.reads)
     return any(len(path) > 1 and path[1] == "failed" and path[0] in roots for path in reads)
+
+
+def _saved_reads(uses: Iterable[TemplateUse]) -> frozenset[str] | None:
+    paths = {read.path for use in uses for read in use.template.reads if read.path[0] == SAVED}
+    return None if any(len(path) == 1 for path in paths) else frozenset(str(path[1]) for path in paths)
 
 
 def _projected(writes: Iterable[Write], arcs: Iterable[CompiledArc]) -> tuple[ProjectedValue, ...]:

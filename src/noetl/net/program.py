@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # only playbooks with `input` or `triggers`, and tasks with `
 Condition: TypeAlias = Template | bool  # False also for a guard that could not be compiled
 
 ANYWHERE = "*"  # not a step: the target of an arc that may lead to any step
+SAVED = "saved"  # the scope of values that outlive an execution
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
 
 
@@ -193,6 +194,8 @@ class Program(NamedTuple):
     folder: str | None = None  # folder of the file from which it was read
     inputs: Inputs | None = None  # the declared inputs; None: `workload` takes any key
     triggers: tuple[CompiledTrigger, ...] = ()
+    saves: bool = False  # some step writes saved.*
+    saved_reads: frozenset[str] | None = frozenset()  # the names below saved.* that it reads; None: any
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:

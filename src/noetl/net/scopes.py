@@ -13,7 +13,7 @@ Place: TypeAlias = Literal["admission", "step input", "loop", "task", "task resu
 
 EVENT_FIELDS = ("name", "status", "error", "step", "run", "tokens")
 
-_ALWAYS = frozenset({"workload", "ctx", "execution_id"})
+_ALWAYS = frozenset({"workload", "ctx", "saved", "execution_id"})
 _PIPELINE = _ALWAYS | {"step", "iter", "input", "output", "_prev", "_task", "_attempt"}
 
 READABLE: dict[Place, frozenset[str]] = {

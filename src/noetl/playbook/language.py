@@ -41,6 +41,7 @@ BACKOFFS = ("none", "fixed", "linear", "exponential")
 SCOPES: dict[str, str] = {
     "workload": "inputs of the execution: the defaults of the playbook merged with the request; read-only",
     "ctx": "state of the execution, shared by all steps; written by `set`",
+    "saved": "values that outlive an execution, kept for the path of the playbook, as of the start of this execution; written by the `set` of a step that has succeeded",
     "step": "state of one run of a step; written by `set`, dropped when the step ends",
     "iter": "state of one loop iteration: `iter.<iterator>`, `iter.index` (from 0), `iter.parent`; written by `set`",
     "input": "values bound by the `input` of the step; in the rules and `set` of a task, the task's `input` is merged over it",

@@ -68,7 +68,7 @@ CODES: dict[str, ProblemCode] = {
     "rule-order": ProblemCode("L2", "error", "`else` is not the last rule. A list of rules has at most one `else`, at its end.", "Move the `else` to the end."),
     "control-outside-task": ProblemCode("L2", "error", "The directive `do` is allowed only in the rules of a task.", "Move the rules to `spec.policy.rules` of the task."),
     "set-under-spec": ProblemCode("L2", "error", "`set` is not allowed here under `spec`. It belongs to a step, a task, an arc or the `then` of a rule.", "Move `set` out of `spec`."),
-    "bad-set-target": ProblemCode("L2", "error", "`set` can write only to `ctx.*`, `step.*` and `iter.*`.", "Use a target in one of these scopes."),
+    "bad-set-target": ProblemCode("L2", "error", "`set` can write only to `ctx.*`, `step.*` and `iter.*`; the `set` of a step also to `saved.*`.", "Use a target in one of these scopes."),
     "payload-on-arc": ProblemCode("L2", "error", "An arc has no `input`. It may `set` values, and the target step declares its own `input`.", "Write `set:` on the arc and `input:` on the target step."),
     "bad-policy": ProblemCode("L2", "error", "`spec.policy` of a task is not a mapping with a list `rules`.", "Write `policy: {rules: [...]}`."),
     "bad-next": ProblemCode("L2", "error", "`next` is not a mapping with the list `arcs` and an optional `spec`.", "Write `next: {arcs: [{step: …}]}`."),

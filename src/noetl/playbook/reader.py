@@ -157,7 +157,7 @@ class _Reader:
             input=data.get("input", {}),
             loops=self._loops(data.get("loop"), (*at, "loop")),
             tasks=self.tasks.pipeline(data.get("tool"), (*at, "tool"), name),
-            set=self.tasks.writes(data.get("set", {}), (*at, "set")),
+            set=self.tasks.writes(data.get("set", {}), (*at, "set"), saves=True),
             admit=self._admit(admit.get("rules"), (*at, "spec", "policy", "admit", "rules")),
             join=admit.get("join"),
             mode=(following or {}).get("spec", {}).get("mode", "exclusive"),

@@ -15,7 +15,8 @@ from noetl.playbook.source import Document, Path
 from noetl.playbook.validation import NAME, ProblemReport
 
 _TASK_KEYS = frozenset({"name", "kind", "desc", "auth", "input", "set", "spec"})
-_RESERVED_NAMES = frozenset({*SCOPES, "range", "now", "uuid", "loop", "true", "false", "none"})
+# A task may be called "saved", as in playbooks of 0.1.0: it hides the scope in its own pipeline.
+_RESERVED_NAMES = frozenset({*SCOPES, "range", "now", "uuid", "loop", "true", "false", "none"}) - {"saved"}
 _DIRECTIVE_KEYS = {
     "retry": ("attempts", "backoff", "delay", "max_delay", "jitter"),
     "jump": ("to",),
@@ -272,11 +273,14 @@ class TaskReader:
         if then["do"] == "jump" and "to" not in then and "to" not in self._written(at):
             self.report.add("missing-key", at, 'do: jump needs "to": the task to continue with', fix="to: …")
 
-    def writes(self, data: dict[str, JSON], at: Path) -> dict[str, JSON]:
-        """The valid entries of `set`. Targets are ctx.*, step.* and iter.* (D29)."""
+    def writes(self, data: dict[str, JSON], at: Path, *, saves: bool = False) -> dict[str, JSON]:
+        """The valid entries of `set`. Targets are ctx.*, step.* and iter.* (D29), and saved.* where `saves`."""
         good: dict[str, JSON] = {}
         for target, value in data.items():
             scope, _, rest = target.partition(".")
+            if scope == "saved":
+                self._write_saved(good, target, value, at, saves=saves)
+                continue
             if scope in ("ctx", "step", "iter") and rest and all(NAME.match(part) for part in rest.split(".")):
                 good[target] = value
                 continue
@@ -296,6 +300,18 @@ class TaskReader:
             )
             self.report.add("bad-set-target", (*at, target), message, key=True, fix=fix)
         return good
+
+    def _write_saved(self, good: dict[str, JSON], target: str, value: JSON, at: Path, *, saves: bool) -> None:
+        """A value that outlives the execution is written only when a whole step has succeeded."""
+        name = target.partition(".")[2]
+        if saves and NAME.match(name):
+            good[target] = value
+            return
+        if not saves:
+            message = f'"{target}": only the set of a step writes saved.*, when the step has succeeded'
+        else:
+            message = f'"{target}" is not a valid target; write saved.name, and a mapping as the whole value'
+        self.report.add("bad-set-target", (*at, target), message, key=True)
 
 
 def _form(data: dict[str, JSON]) -> Form:

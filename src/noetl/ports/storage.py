@@ -16,6 +16,47 @@ from noetl.playbook.model import Credential
 from noetl.secret import Secret
 
 
+class SavedWrite(NamedTuple):
+    """A value of `saved.*` for the path of a playbook. The later commit wins."""
+
+    path: str
+    key: str
+    value: JSON
+
+
+class SavedValue(NamedTuple):
+    """A value of `saved.*`, now or earlier."""
+
+    key: str
+    value: JSON
+    at: datetime
+    execution_id: str | None = None  # None: a person has set it
+    by: str | None = None  # who that was
+    removed: bool = False
+
+
+SavedValues: TypeAlias = list[SavedValue]
+
+
+class SavedStore(Protocol):
+    """The values of `saved.*` by the path of their playbook. Every method raises Unavailable.
+
+    Executions write them by `EventStore.append`, with their facts. The last entries of each key are kept.
+    """
+
+    async def current(self, path: str) -> SavedValues:
+        """By key, without removed ones."""
+        ...
+
+    async def history(self, path: str, key: str) -> SavedValues:
+        """The newest first."""
+        ...
+
+    async def put(self, path: str, value: SavedValue) -> None:
+        """Add an entry, which is durable when the method returns."""
+        ...
+
+
 class Append(NamedTuple):
     """Facts of one execution that are committed together."""
 
@@ -25,6 +66,7 @@ class Append(NamedTuple):
     facts: tuple[Fact, ...]
     owner: int  # the owner's number, which grows with each new owner; another than the current one is Fenced
     status: Status  # of the execution after these facts, so that a listing need not read the log
+    saved: tuple[SavedWrite, ...] = ()  # values that outlive the execution, written with these facts
 
 
 class LogRow(NamedTuple):
@@ -470,7 +512,7 @@ class AuditTrailEntry(NamedTuple):
     """Who did what, when. It contains names and ids, never values."""
 
     at: datetime
-    action: str  # start, command, register, secret, token, sign-in, denied, lost
+    action: str  # start, command, register, secret, token, saved, sign-in, denied, lost
     what: str  # the operation: `cancel`, `set`; of a denied one the request: `GET /executions/{execution_id}`
     target: str  # an execution, `path@version`, the name of a secret, the id of a token; "": none
     who: str  # the name of the token; "": a caller without a token

@@ -20,6 +20,7 @@ from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.running_calls import RunningCalls
+from noetl.adapters.sqlite.saved import SqliteSaved
 from noetl.adapters.sqlite.store import SqliteListing, SqliteRetention, SqliteStore
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
@@ -29,6 +30,7 @@ from noetl.control.live_execution import LiveExecution, resolve
 from noetl.control.ownership import ExecutionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
+from noetl.control.saved import SavedAtStart
 from noetl.control.sweeper import sweep
 from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, SWEEP_S
 from noetl.engine import Event
@@ -91,6 +93,10 @@ class LocalStore(NamedTuple):
         from noetl.adapters.sqlite.audit import SqliteAudit
 
         return SqliteAudit(self.database)
+
+    @property
+    def saved(self) -> SqliteSaved:
+        return SqliteSaved(self.database)
 
     @property
     def retention(self) -> SqliteRetention:
@@ -285,7 +291,7 @@ class EmbeddedRuntime:
             hooks=ControlHooks(
                 on_commit=(self._on_commit,),
                 on_unavailable=(self._on_unavailable, *hooks.on_unavailable),
-                on_start=(keychain.resolve_for_start,),
+                on_start=(keychain.resolve_for_start, SavedAtStart(storage.saved)),
                 crashes=self._running,
             ),
         )

@@ -103,6 +103,7 @@ class LocalServer:
             delete=storage.retention.delete,
             triggers=self.triggers,
             fetch_secret=Keychain(self.runtime.providers, clock).get,
+            saved=storage.saved,
             resume_orphan=self._adopt,
         )
         self._storage = storage

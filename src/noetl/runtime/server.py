@@ -18,6 +18,7 @@ from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.logs import PostgresLogs
+from noetl.adapters.postgres.saved import PostgresSaved
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
 from noetl.adapters.postgres.store import PostgresListing, PostgresRetention, PostgresStore
 from noetl.adapters.postgres.triggers import PostgresTriggers
@@ -34,6 +35,7 @@ from noetl.control.ownership import OwnerLink, PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.retention import delete_expired, delete_results
+from noetl.control.saved import SavedAtStart
 from noetl.control.triggers import Triggers
 from noetl.defaults import LEASE_S, SETTLE_S, SWEEP_S
 from noetl.engine import Event
@@ -144,7 +146,7 @@ class ServerRuntime:
             on_commit=(instruments.on_commit, self._publish_commit),
             on_unavailable=(instruments.on_unavailable,),
             on_load=(self._poll.send,),
-            on_start=(Keychain(self._hidden, clock).resolve_for_start,),
+            on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
             window=lambda pool: max(WINDOW_MIN, 2 * self.registry.slots(pool)),
         )
         ports = ControlPorts(self._measured, queue, self.results, self.link)
@@ -187,6 +189,7 @@ class ServerRuntime:
             delete=self._delete,
             triggers=self.triggers,
             fetch_secret=Keychain(self._hidden, self.clock).get,
+            saved=PostgresSaved(self.database),
         )
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:

@@ -13,18 +13,31 @@ from litestar.status_codes import HTTP_404_NOT_FOUND
 from noetl import __version__
 from noetl.api.admin import CredentialValue, TokenRequest
 from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
+from noetl.api.saved import SavedRequest
 from noetl.server import static
 from noetl.server.access import CONTEXT, FILTERED, LIMIT, Hidden, guard
 from noetl.server.auth import CALLER, SCOPE, Caller
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
 from noetl.server.params import AppContext, dependencies, provide_caller
-from noetl.server.routes import admin, call_logs, check, executions, hooks, logs, playbooks, results, run, triggers
+from noetl.server.routes import (
+    admin,
+    call_logs,
+    check,
+    executions,
+    hooks,
+    logs,
+    playbooks,
+    results,
+    run,
+    saved,
+    triggers,
+)
 from noetl.server.services import ServerSettings, Services
 
 # Request bodies reject unknown fields, which the framework does not put into the document by itself.
 _BODIES: Final = (
-    StartRequest, CancelRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest,
+    StartRequest, CancelRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest, SavedRequest,
 )  # fmt: skip
 _TAGS: Final = {
     "playbooks": "The catalog, and checking, explaining and drawing playbooks",
@@ -33,6 +46,7 @@ _TAGS: Final = {
     "triggers": "What starts executions by itself: schedules and webhooks",
     "streams": "Live events, as server-sent events",
     "results": "Large results",
+    "saved": "Values that outlive executions",
     "credentials": "Stored secrets, write-only",
     "tools": "Kinds of tools",
     "workers": "Workers and pools",
@@ -93,7 +107,7 @@ def openapi_config() -> OpenAPIConfig:
 BODY_MAX: Final = 2 << 20
 _PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a request
 
-_ROUTES: Final = (admin, playbooks, check, executions, run, logs, call_logs, results, triggers, hooks, static)
+_ROUTES: Final = (admin, playbooks, check, executions, run, logs, call_logs, results, saved, triggers, hooks, static)
 
 
 class _Request(Request[Any, Any, Any]):

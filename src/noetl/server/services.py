@@ -27,6 +27,7 @@ from noetl.ports import (
     Link,
     LogStore,
     ResultStore,
+    SavedStore,
     SecretInfo,
     WorkerRegistry,
 )
@@ -145,6 +146,7 @@ class Services(NamedTuple):
     kinds: Kinds
     clock: Clock
     record_refusal: Callable[[Refusal], Awaitable[str]]  # writes it to the log (D65); returns the execution id
+    saved: SavedStore
     is_ready: Callable[[], bool]
     delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions; returns the ids that are gone
     triggers: Triggers

@@ -17,7 +17,7 @@ from noetl.defaults import POOL
 from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
-from noetl.errors import Damaged, InputError, InputProblem, PlaybookError, Rejected, Unavailable
+from noetl.errors import Damaged, InputError, InputProblem, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.labels import check_labels
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
         ExecutionListing,
         LogRow,
         RoleGrant,
+        SavedStore,
+        SavedValue,
         SecretInfo,
     )
     from noetl.session.garbage import GarbageReport
@@ -147,6 +149,34 @@ class AuditedSecrets:
 
     async def list(self) -> Sequence[SecretInfo]:
         return await self._secrets.list()
+
+
+class AuditedSaved:
+    """Saved values in a database of ours. The audit trail records changes, without values."""
+
+    def __init__(self, saved: SavedStore, clock: Clock, audit: AuditStore) -> None:
+        self._saved = saved
+        self._clock = clock
+        self._audit = audit
+
+    async def current(self, path: str) -> list[SavedValue]:
+        return await self._saved.current(path)
+
+    async def history(self, path: str, key: str) -> list[SavedValue]:
+        return await self._saved.history(path, key)
+
+    async def put(self, path: str, value: SavedValue) -> None:
+        """Raises Rejected, or NotFound when there is nothing to remove."""
+        from noetl.control.saved import check_saved
+
+        if value.removed:
+            if all(each.key != value.key for each in await self._saved.current(path)):
+                raise NotFound(f'"{path}" has no saved value "{value.key}"')
+        else:
+            check_saved(value.key, value.value)
+        entry = _local(self._clock, "saved", "unset" if value.removed else "set", path, value.key)
+        await self._saved.put(path, value._replace(at=entry.at, execution_id=None, by=entry.who))
+        await self._audit.add([entry])
 
 
 def _local(clock: Clock, action: str, what: str, target: str, detail: str = "") -> AuditTrailEntry:
@@ -242,6 +272,10 @@ class LocalSession(SessionVerbs):
     @property
     def tokens(self) -> TokenAdmin:
         return StoredTokens(self.store.tokens, self.clock, self.store.audit)
+
+    @property
+    def saved(self) -> SavedStore:
+        return AuditedSaved(self.store.saved, self.clock, self.store.audit)
 
     @cached_property
     def installed(self) -> InstalledTools:

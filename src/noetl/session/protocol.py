@@ -31,6 +31,7 @@ if TYPE_CHECKING:
         LogRow,
         PrintedBatch,
         RoleGrant,
+        SavedStore,
         SecretInfo,
         Snapshot,
     )
@@ -247,6 +248,11 @@ class Session(Protocol):
 
     @property
     def tokens(self) -> TokenAdmin: ...
+
+    @property
+    def saved(self) -> SavedStore:
+        """The values that outlive executions, by the path of their playbook. `put` raises Rejected."""
+        ...
 
     async def check_storage(self) -> list[str]:
         """What is wrong with the database file. A server checks its own storage: nothing is reported."""

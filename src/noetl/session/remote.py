@@ -34,7 +34,7 @@ from noetl.worker.frame_driver import LogLine
 if TYPE_CHECKING:
     from noetl.api.admin import WorkersResponse
     from noetl.clock import Clock
-    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SecretInfo
+    from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SavedStore, SecretInfo
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, PrintedReader, ResultReader, TriggerAdmin
@@ -146,6 +146,10 @@ class RemoteSession(SessionVerbs):
     @property
     def tokens(self) -> ServerTokens:
         return ServerTokens(self.client)
+
+    @property
+    def saved(self) -> SavedStore:
+        return self.client.saved
 
     async def check_storage(self) -> list[str]:
         return []

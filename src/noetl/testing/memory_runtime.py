@@ -21,6 +21,7 @@ from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
 from noetl.control.playbooks import digest_of, document_problems
+from noetl.control.saved import SavedAtStart
 from noetl.control.sweeper import sweep
 from noetl.engine import Event
 from noetl.engine.commands import Command, Signal, Start
@@ -150,7 +151,10 @@ class MemoryRuntime:
         self.owners = PartitionOwners(self.store, clock, "test", ttl_s=OWNER_TTL_S, count=1)
         log = parts.log or self.store
         ports = ControlPorts(log, self.queue, self.results)
-        hooks = parts.hooks._replace(on_commit=(*parts.hooks.on_commit, self._record))
+        hooks = parts.hooks._replace(
+            on_commit=(*parts.hooks.on_commit, self._record),
+            on_start=(*parts.hooks.on_start, SavedAtStart(self.store.saved)),
+        )
         self.control = Control(ports, self.programs, self.owners, clock, settings, hooks=hooks)
         self.link = parts.link(self.control) if parts.link else self.control
         self.toolbox = Toolbox(_tools(classes), self.results, parts.keychain, Lineage(self.link))

@@ -56,8 +56,8 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, "", "; ".join([*shown, *([f"labels {_shown(labels)}"] if labels else [])])
         case facts.Evaluated(error=error):
             return name, "", _failure(error)
-        case facts.Started(token=token):
-            return name, "", _token(token)
+        case facts.Started(token=token, saved=saved):
+            return name, "", _token(token) + (f"; saved {_shown(saved)}" if saved else "")
         case facts.StepWaiting(token=token_id, join=join, reads=reads):
             why = "for the others" if join else "until " + ", ".join("ctx." + ".".join(each) for each in reads)
             return name, token_id, why if join or reads else "forever"
@@ -245,6 +245,8 @@ class Player:
                     return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
                 if word == "--ctx":
                     return Start(ctx=json.loads(more), level=LEVEL)
+                if word == "--saved":
+                    return Start(saved=json.loads(more), level=LEVEL)
                 return Start(workload=json.loads(rest or "{}"), level=LEVEL)
             case "report":
                 return self._call(word, more)

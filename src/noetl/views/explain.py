@@ -91,7 +91,7 @@ def _leaves(values: JSON, path: str = "") -> Iterator[tuple[str, JSON]]:
 
 
 ESSENCE_MAX = 120  # characters of a task's essential field that are displayed
-_SHARED = frozenset({"workload", "ctx", "keychain", "execution_id"})  # scopes outside the step
+_SHARED = frozenset({"workload", "ctx", "saved", "keychain", "execution_id"})  # scopes outside the step
 _JOINS = {
     "all": "fires once, with all waiting tokens, when no other token can still reach it",
     "each": "each token makes a run of its own",

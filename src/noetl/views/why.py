@@ -91,6 +91,7 @@ def admission_checks(
     scope: dict[str, JSON] = {
         "workload": state.workload,
         "ctx": state.ctx,
+        "saved": state.saved,
         "execution_id": state.execution_id,
         "input": input,
         "event": _admission_event(tokens, join=step.join),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 import asyncpg
 
 from noetl.adapters.postgres.database import CLOSE_S, PostgresDatabase, translated
+from noetl.adapters.sql import SAVED_HISTORY_MAX
 from noetl.errors import Conflict, Fenced, Unavailable
 
 if TYPE_CHECKING:
@@ -61,6 +62,28 @@ WHERE given.execution_id NOT IN (SELECT execution_id FROM stood)
 """
 
 
+# Only a group with values that outlive their executions uses this statement.
+_APPEND_SAVED: Final = _APPEND.replace(
+    "\n)\nSELECT given.execution_id",
+    f"""
+), saving AS (
+    SELECT each.*, given.at FROM unnest($14::text[], $15::text[], $16::text[], $17::text[])
+    WITH ORDINALITY AS each (execution_id, path, key, value, place) JOIN given USING (execution_id)
+    WHERE execution_id IN (SELECT execution_id FROM stood)
+), pruned AS (
+    DELETE FROM noetl.saved AS old USING (SELECT DISTINCT path, key FROM saving) AS each
+    WHERE old.path = each.path AND old.key = each.key AND old.id <= (
+        SELECT newer.id FROM noetl.saved AS newer WHERE newer.path = each.path AND newer.key = each.key
+        ORDER BY newer.id DESC LIMIT 1 OFFSET {SAVED_HISTORY_MAX - 1}
+    )
+), saved AS (
+    INSERT INTO noetl.saved (path, key, value, at, execution_id)
+    SELECT path, key, value, at, execution_id FROM saving ORDER BY place
+)
+SELECT given.execution_id""",
+)
+
+
 class AppendRow(NamedTuple):
     """An encoded append: one row of the statement's input."""
 
@@ -76,6 +99,7 @@ class AppendRow(NamedTuple):
     digest: str
     parent: str | None
     labels: str | None = None  # a JSON object; None: none
+    saved: tuple[tuple[str, str, str], ...] = ()  # path, key, JSON: no column of its own
 
 
 class _Waiting(NamedTuple):
@@ -208,7 +232,12 @@ class Appender:
         assert self._connection is not None
         partitions = list({row.partition for row in rows})
         try:
-            found = await self._connection.fetch(_APPEND, partitions, *zip(*rows, strict=True), timeout=self._timeout_s)
+            *columns, saved = zip(*rows, strict=True)
+            query, values = _APPEND, [partitions, *columns]
+            if any(saved):
+                query = _APPEND_SAVED
+                values += zip(*((row.execution_id, *each) for row in rows for each in row.saved), strict=True)
+            found = await self._connection.fetch(query, *values, timeout=self._timeout_s)
             self._used_at = self._database.clock.monotonic()
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
             raise

@@ -192,8 +192,21 @@ CREATE TABLE noetl.printed (
 );
 """
 
+_SAVED: Final = """
+CREATE TABLE noetl.saved ( -- the last entry of a path and key is its value
+    id           bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    path         text COLLATE "C" NOT NULL,
+    key          text COLLATE "C" NOT NULL,
+    value        text, -- JSON; null: removed
+    at           timestamptz NOT NULL,
+    execution_id text, -- null: a person has set it
+    who          text
+);
+CREATE INDEX saved_by_key ON noetl.saved (path, key, id);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
-    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED,
+    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

@@ -191,6 +191,7 @@ class PostgresStore:
             digest=digest,
             parent=parent,
             labels=labels,
+            saved=tuple((each.path, each.key, self._encoder.encode(each.value).decode()) for each in append.saved),
         )
 
     async def _found(self, ranges: list[_Range], limit: int = FIRST_ROWS) -> list[list[Any]]:

@@ -190,8 +190,32 @@ CREATE TRIGGER printed_goes_with_its_execution AFTER DELETE ON heads
 BEGIN DELETE FROM printed WHERE execution_id = OLD.execution_id; END;
 """
 
+_SAVED: Final = """
+CREATE TABLE saved ( -- the last entry of a path and key is its value
+    id           INTEGER PRIMARY KEY AUTOINCREMENT,
+    path         TEXT NOT NULL,
+    key          TEXT NOT NULL,
+    value        TEXT, -- JSON; null: removed
+    at           INTEGER NOT NULL,
+    execution_id TEXT, -- null: a person has set it
+    who          TEXT
+) STRICT;
+CREATE INDEX saved_by_key ON saved (path, key, id);
+"""
+
 # The n-th changes version n to n + 1
-_STEPS: Final[tuple[str, ...]] = (_FIRST, _SECRETS, _VERSIONS, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED)
+_STEPS: Final[tuple[str, ...]] = (
+    _FIRST,
+    _SECRETS,
+    _VERSIONS,
+    _DOCUMENTS,
+    _ROLES,
+    _AUDIT,
+    _LABELS,
+    _TRIGGERS,
+    _PRINTED,
+    _SAVED,
+)
 VERSION: Final = len(_STEPS)
 
 

@@ -30,7 +30,7 @@ from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced
 from noetl.failpoints import failpoint
-from noetl.ports import Append, ExecutionHead, LogRow, Snapshot
+from noetl.ports import Append, ExecutionHead, LogRow, SavedValue, Snapshot
 
 PAGE_FACTS: Final = 5_000
 THREAD_FACTS: Final = 2_000  # a thread reads more, so that the event loop stays free
@@ -143,6 +143,10 @@ def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced |
         return _refusal(cursor, append)
     failpoint("sqlite.append.torn")
     cursor.execute(_INSERT, (append.execution_id, append.first_seq, last_seq, encoded.at, encoded.body))
+    for path, key, value in append.saved:
+        from noetl.adapters.sqlite.saved import add_saved  # few playbooks save values
+
+        add_saved(cursor, path, SavedValue(key, value, append.at, append.execution_id))
     return None
 
 

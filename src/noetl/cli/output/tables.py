@@ -6,15 +6,16 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import msgspec
+from msgspec.json import encode
 
 from noetl.api.admin import PoolItem, WorkerItem
 from noetl.api.executions import to_datetime
 from noetl.cli.output.screen import STYLES, ago, duration
 from noetl.engine.facts import Finished
 from noetl.errors import Damaged
-from noetl.escape import head, visible, width
+from noetl.escape import head, one_line, shorten, visible, width
 from noetl.output import JSON
-from noetl.ports import ApiToken, PlaybookVersion, SecretInfo
+from noetl.ports import ApiToken, PlaybookVersion, SavedValue, SecretInfo
 from noetl.session.protocol import ExecutionInfo, Session
 from noetl.views.documents import ErrorDocument, OutputDocument, ShowDocument, output_document
 from noetl.views.log import events_of, instant
@@ -23,6 +24,7 @@ from noetl.views.styled_text import Styled, table
 PATH_COLUMNS_MIN = 12
 ID_CHARS = 13  # of an id: its millisecond; more where that is not unique
 DIGEST_CHARS = 12
+SAVED_CHARS = 60  # of a saved value; JSON has all of it
 
 
 def titled(titles: Sequence[str], rows: Iterator[list[Styled]] | Sequence[list[Styled]]) -> list[list[Styled]]:
@@ -119,6 +121,22 @@ def _cut(text: str, columns: int) -> str:
     if width(text) <= columns:
         return text
     return "…" + head(text[::-1], columns - 1)[::-1]
+
+
+# Saved values
+
+
+def saved_table(found: Sequence[SavedValue], now: datetime) -> list[list[Styled]]:
+    rows = [
+        [
+            Styled(each.key, "name"),
+            Styled("(removed)" if each.removed else shorten(one_line(encode(each.value).decode()), SAVED_CHARS)),
+            Styled(ago(each.at, now), "faint"),
+            Styled(visible(each.execution_id or each.by or ""), "faint"),
+        ]
+        for each in found
+    ]
+    return titled(("KEY", "VALUE", "SET", "BY"), rows)
 
 
 # Workers and pools
