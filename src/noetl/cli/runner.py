@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -34,6 +34,7 @@ from noetl.session.sources import STDIN, find_source
 from noetl.views.documents import ShowDocument
 from noetl.views.styled_text import Styled
 
+T = TypeVar("T")
 Begin: TypeAlias = Callable[[], Coroutine[object, object, Execution]]
 
 PAUSED_GRACE_S: Final = 86_400.0  # running calls of a paused execution finish (D67)
@@ -72,6 +73,31 @@ def _run(reporter: Reporter, options: RunOptions) -> int:
     async def work() -> int:
         async with session:
             return await _until_rest(reporter, session, begin, detach=options.detach)
+
+    try:
+        return asyncio.run(work())
+    except StartRefused as refused:
+        return _refuse(reporter, refused)
+
+
+def run_session(
+    reporter: Reporter,
+    target: Target,
+    plan: Callable[[Session], Awaitable[T | None]],
+    start: Callable[[Session, T], Coroutine[object, object, Execution]],
+    *,
+    detach: bool,
+) -> int:
+    """For commands with a plan: start what it says, and show the progress. A plan of None: there is nothing to do."""
+
+    async def work() -> int:
+        async with open_session(target, create=True, dedicated=True) as session:
+            if detach:
+                session.detach()
+            with hinting(session.hint):
+                if (planned := await plan(session)) is None:
+                    return OK
+            return await _until_rest(reporter, session, lambda: start(session, planned), detach=detach)
 
     try:
         return asyncio.run(work())
