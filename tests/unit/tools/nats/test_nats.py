@@ -21,8 +21,9 @@ from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
 from tests.unit.tools.calls import call
 
+# A busy machine may not log in within the 2 s that NATS gives: the failure would be a timeout, and not a refusal.
 LIMITED = """
-authorization { users: [
+authorization { timeout: 60, users: [
   { user: ann, password: hunter22 }
   { user: eve, password: hunter23, permissions: { publish: ["open", "_INBOX.>"], subscribe: ["open"] } }
 ] }
