@@ -30,6 +30,11 @@ def token_id(run: str, arc: int) -> str:
     return f"{run}>{arc}"
 
 
+def run_of_token(token: str) -> str:
+    """The run that has made a token; "" for the first one."""
+    return token.rpartition(">")[0]
+
+
 def frame_id(run: str, index: int | None) -> str:
     return run if index is None else f"{run}[{index}]"
 

@@ -10,6 +10,7 @@ from noetl.errors import Rejected
 LABELS_MAX: Final = 50  # of one execution
 KEY_CHARS_MAX: Final = 100
 VALUE_CHARS_MAX: Final = 200
+FORK_LABEL: Final = "fork-of"  # of a fork: the id of the execution whose work it keeps
 
 
 def declared_labels(metadata: Mapping[str, object]) -> dict[str, str]:

@@ -179,6 +179,7 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     f"POST {_EXECUTION}/cancel": _of_execution("POST", "/cancel"),
     f"POST {_EXECUTION}/pause": _of_execution("POST", "/pause"),
     f"POST {_EXECUTION}/resume": _of_execution("POST", "/resume"),
+    f"POST {_EXECUTION}/fork": _of_execution("POST", "/fork", {"dry_run": True}),
     f"POST {_EXECUTION}/retry": _of_execution("POST", "/retry"),
     f"POST {_EXECUTION}/signal": lambda scene, side: Sent(
         "POST", f"/executions/{scene.waiting[side]}/signal", {"name": "other"}

@@ -11,6 +11,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from noetl.engine.facts import Fact
 from noetl.engine.state import Status
 from noetl.escape import visible
+from noetl.fork.plan import ForkPlan
 from noetl.output import JSON
 from noetl.ports import ExecutionHead, LogRow, PrintedLine
 from noetl.views.documents import ProblemDocument
@@ -33,6 +34,30 @@ class StartRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     workload: dict[str, JSON] = {}
     ctx: dict[str, JSON] = {}  # first values of `ctx`, which is otherwise empty; at most 64 KiB
     labels: dict[str, str] = {}  # by which lists find it; those of the playbook are added
+
+
+class ForkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What the fork runs, and what it keeps. Without path, digest and text: the text of the old execution."""
+
+    path: str | None = None
+    version: Annotated[int, Meta(ge=1, le=VERSION_MAX)] | None = None
+    digest: str | None = None
+    text: str | None = None  # a new text is registered, which needs the scope `write` besides `run`
+    dialect: Dialect = "canonical"  # of `text`
+    at: Annotated[int, Meta(ge=1)] | None = None  # the last event that counts; None: all
+    from_step: str | None = None  # the runs of this step are not kept
+    failed_only: bool = False  # keep all finished work, even if its text or its input has changed
+    workload: dict[str, JSON] = {}  # values that replace those of the old execution
+    labels: dict[str, str] = {}
+    dry_run: bool = False  # only the plan; nothing is started
+
+
+class ForkResponse(Struct, frozen=True, kw_only=True):
+    """The plan of a fork, and the new execution."""
+
+    plan: ForkPlan
+    execution_id: str | UnsetType = UNSET  # UNSET: nothing was started
+    problems: tuple[ProblemDocument, ...] | UnsetType = UNSET  # of a text: warnings and advice
 
 
 class StartResponse(Struct, frozen=True, kw_only=True):

@@ -65,12 +65,17 @@ class Reporter:
         self.execution_id: str | None = None
         self.status = "error"  # of the execution, as far as it is known
         self.advice: str | None = None  # printed after an error of storage or server
+        self.extra: dict[str, JSON] = {}  # more keys of the JSON document
 
     def document(self, value: JSON) -> None:
         """The JSON document, if one is asked for."""
         if self.json:
             from noetl.cli.output.documents import as_document, put
 
+            if self.extra:
+                import msgspec
+
+                value = {**self.extra, **msgspec.to_builtins(value)}
             put(as_document(value).encode(), None)  # JSON is UTF-8, independent of the locale
 
     def show(self, document: JSON, lines: Iterable[Sequence[Styled | str]] = ()) -> int:

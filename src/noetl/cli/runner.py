@@ -87,11 +87,15 @@ def run_session(
     start: Callable[[Session, T], Coroutine[object, object, Execution]],
     *,
     detach: bool,
+    create: bool = True,
 ) -> int:
-    """For commands with a plan: start what it says, and show the progress. A plan of None: there is nothing to do."""
+    """For commands with a plan: start what it says, and show the progress. A plan of None: there is nothing to do.
+
+    `create`: make the database file when it does not exist.
+    """
 
     async def work() -> int:
-        async with open_session(target, create=True, dedicated=True) as session:
+        async with open_session(target, create=create, dedicated=True) as session:
             if detach:
                 session.detach()
             with hinting(session.hint):

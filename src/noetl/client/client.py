@@ -31,6 +31,8 @@ from noetl.api.executions import (
     DeleteResponse,
     Dialect,
     EmptyRequest,
+    ForkRequest,
+    ForkResponse,
     RetryRequest,
     SignalRequest,
     StartRequest,
@@ -191,6 +193,11 @@ class Client:
 
     async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> CommandResponse:
         return await self._command(execution_id, "retry", RetryRequest(step=step, from_start=from_start))
+
+    async def fork(self, execution_id: str, request: ForkRequest, file: str = "playbook") -> ForkResponse:
+        """`file`: the name of the text in the positions of problems. Raises PlaybookError."""
+        response = await self.http.request("POST", f"{execution_path(execution_id)}/fork", body=request, file=file)
+        return response.read(ForkResponse)
 
     async def signal(self, execution_id: str, name: str, data: JSON = None) -> CommandResponse:
         return await self._command(execution_id, "signal", SignalRequest(name=name, data=data))

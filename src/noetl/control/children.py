@@ -14,10 +14,21 @@ from msgspec.structs import replace
 
 from noetl.control.refusals import describe_first_problem
 from noetl.engine.commands import Cancel, Command, Pause, Report, Resume, Start, Wake
-from noetl.engine.facts import Cancelled, Fact, ForChild, ForDocument, FrameParked, Paused, Processed, Resumed
+from noetl.engine.facts import (
+    Cancelled,
+    Fact,
+    ForChild,
+    ForDocument,
+    ForkOrigin,
+    FrameParked,
+    Paused,
+    Processed,
+    Resumed,
+)
 from noetl.engine.state import State
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.escape import shorten
+from noetl.ids import frame_parts
 from noetl.output import JSON, Failure, Output, failed
 from noetl.ports import Link
 
@@ -54,10 +65,20 @@ def child_calls(state: State) -> list[ChildCall]:
     ]
 
 
+def _is_open(state: State, waiting: ChildCall) -> bool:
+    """Whether the frame still waits for the child."""
+    owner, index = frame_parts(waiting.frame)
+    run = state.runs.get(owner)
+    frame = None if run is None else run.frames.get(index)
+    return frame is not None and frame.parked == waiting.child
+
+
 def child_start(state: State, waiting: ChildCall) -> Start:
     """The start request of a child. It is the same on every repetition."""
     parent = f"{state.execution_id}/{waiting.frame}@{waiting.call}"
-    return Start(workload=waiting.child.workload, parent=parent, depth=state.depth + 1)
+    kept = waiting.child.fork
+    fork = None if kept is None else ForkOrigin(execution=kept, seq=0)
+    return Start(workload=waiting.child.workload, parent=parent, depth=state.depth + 1, fork=fork)
 
 
 def parent_wake(state: State) -> tuple[str, Wake]:
@@ -134,7 +155,9 @@ class Children:
     def on_fact(self, state: State, fact: Fact) -> None:
         match fact:
             case FrameParked(until=ForChild() as child, frame=frame, call=call):
-                self._control.spawn(self.start(state, ChildCall(child, frame, call)))
+                waiting = ChildCall(child, frame, call)
+                if _is_open(state, waiting):  # a fork begins with the facts of children that have ended
+                    self._control.spawn(self.start(state, waiting))
             case Processed() if state.parent:
                 self._control.spawn(self.wake_parent(state))
             case Paused() | Resumed():

@@ -47,7 +47,7 @@ from noetl.control.live_execution import (
 )
 from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
-from noetl.engine.commands import LEVEL, Command, Decide, Lose, Report, Start
+from noetl.engine.commands import LEVEL, Command, Decide, Fork, Lose, Report, Start
 from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import IterationDone, Requested, TaskDone
 from noetl.engine.loops import iteration_outputs
@@ -113,20 +113,34 @@ class Control:
     # Requests of workers and callers
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
+        command: Command = start
         if (live := await self._known(execution_id)) is None:
             program = await self.programs.by_digest(digest)
             labels = declared_labels(program.playbook.metadata)
             start = replace(start, level=LEVEL, labels={**labels, **start.labels})
             for hook in self._hooks.on_start:
                 start = await hook(program, start)
+            command = start if start.fork is None else await self._fork(execution_id, program, start)
             live = self.executions.setdefault(execution_id, await self._new(execution_id, program))
         try:
-            await self.submit(live, start, _nothing)
+            await self.submit(live, command, _nothing)
         except Rejected as error:
             if error.code != "already-started":
                 self._discard(live)
                 raise
             await self.read(live, _nothing)  # the first start may not be committed yet
+
+    async def _fork(self, execution_id: str, program: Program, start: Start) -> Command:
+        """The start of an execution that keeps the finished work of another one (D114)."""
+        from noetl.control.forks import ForkPlanner  # most processes start no fork
+
+        planner = ForkPlanner(self.store, self.programs)
+        try:
+            return Fork(facts=(await planner.plan(execution_id, program, start, self.now(), self.results)).facts)
+        except (NotFound, Rejected):
+            if start.parent is None:
+                raise
+            return replace(start, fork=None)  # nothing of the earlier child can be kept
 
     def _discard(self, live: LiveExecution) -> None:
         """A refused start leaves nothing: the next one with this id may name another playbook."""

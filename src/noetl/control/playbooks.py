@@ -81,14 +81,14 @@ class Playbooks:
         """Raises NotFound, or PlaybookError when it cannot run here."""
         return await self._compiled.by_digest(digest)
 
-    async def add(self, text: str, origin: str | None, checked: Checked | None = None) -> str:
+    async def add(self, text: str, origin: str | None, checked: Checked | None = None, *, listed: bool = True) -> str:
         """Add a playbook that can run to the catalog, and return its digest. Raises PlaybookError.
 
-        `checked`: the result of an earlier check of this text.
+        `checked`: the result of an earlier check of this text. `listed` False: it is no version of its path.
         """
         digest = digest_of(text)
         program = self._compiled.compile(digest, text, origin, checked)
-        await self._catalog.put(PlaybookText(digest, program.playbook.path, text, origin))
+        await self._catalog.put(PlaybookText(digest, program.playbook.path, text, origin), listed=listed)
         return digest
 
     async def add_document(self, text: str, caller: str) -> Program:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound, Rejected
+from noetl.labels import FORK_LABEL
 from noetl.ports import ExecutionHead, ExecutionListing, ResultCleanup
 
 DELETED_AT_ONCE = 500
@@ -57,6 +58,9 @@ async def deletable(listing: ExecutionListing, execution_id: str) -> list[Execut
             raise Rejected("called", f"{execution_id} was called by {caller}: delete that one, which deletes both")
     found = [head]
     for each in found:
+        if forks := await listing.executions(1, labels={FORK_LABEL: each.execution_id}):
+            reason = f"{forks[0].execution_id} is a fork of it and keeps its results: delete that one first"
+            raise Rejected("forked", f"{each.execution_id} cannot be deleted: {reason}")
         if each.status in LIVE:
             which = "it" if each is head else f"its child {each.execution_id}"
             raise Rejected("not-ended", f"{execution_id} cannot be deleted: {which} has not ended; cancel it first")

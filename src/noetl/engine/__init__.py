@@ -16,7 +16,8 @@ from noetl.engine.state import State
 from noetl.net.program import Program
 
 __all__ = [
-    "FACTS_PER_COMMIT_MAX", "Agenda", "Event", "Recorded", "accept", "agenda_of", "apply", "handle", "settle",
+    "FACTS_PER_COMMIT_MAX", "Agenda", "Event", "Recorded", "accept", "agenda_of", "apply", "handle", "put_on",
+    "settle",
 ]  # fmt: skip
 
 FACTS_PER_COMMIT_MAX = 10_000  # control continues in the next commit (D70)

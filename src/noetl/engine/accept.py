@@ -17,6 +17,7 @@ from noetl.engine.commands import (
     Decide,
     EndLoop,
     Expire,
+    Fork,
     Lose,
     Pause,
     Report,
@@ -52,6 +53,9 @@ class Recorded(Exception):
 def accept(program: Program, state: State, command: Command, at: datetime) -> list[Fact]:
     if isinstance(command, Start):
         return _start(program, state, command, at)
+    if isinstance(command, Fork):
+        _ensure_new(state)
+        return list(command.facts)
     if isinstance(command, Retry):
         return _retry(program, state, command, at)
     if not state.live:
@@ -92,8 +96,7 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
 
 
 def _start(program: Program, state: State, command: Start, at: datetime) -> list[Fact]:
-    if state.status != "new":
-        raise Rejected("already-started", f"{state.execution_id} exists already")
+    _ensure_new(state)
     stored = stored_key_in(command.workload)
     if stored and command.parent is None:
         raise Rejected("reserved-name", f'the workload contains the key "{STORED}", which is reserved')
@@ -103,7 +106,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     requested = facts.Requested(
         path=playbook.path, digest=program.digest, workload=command.workload, parent=command.parent,
         depth=command.depth, by=command.by, stored=stored, level=command.level, ctx=command.ctx,
-        labels=command.labels,
+        labels=command.labels, fork=command.fork,
     )  # fmt: skip
     defaults = playbook.workload if program.inputs is None else program.inputs.defaults
     entry = program.steps[playbook.entry]
@@ -134,6 +137,11 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     started = facts.Started(workload=workload, token=token, saved=command.saved)
     return [requested, facts.Evaluated(keychain=command.keychain), started]
+
+
+def _ensure_new(state: State) -> None:
+    if state.status != "new":
+        raise Rejected("already-started", f"{state.execution_id} exists already")
 
 
 def _check_ctx(ctx: dict[str, JSON]) -> None:

@@ -87,6 +87,8 @@ def _requested(state: State, fact: facts.Requested) -> None:
     state.stored = fact.stored
     if fact.ctx:
         state.ctx = fact.ctx
+    if fact.fork is not None:
+        state.origins = (fact.fork.execution, *fact.fork.before)
 
 
 def _evaluated(state: State, fact: facts.Evaluated) -> None:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from noetl.engine.facts import Fact, FrameParked, TaskDone, TaskStarted
+from noetl.engine.facts import Fact, ForkOrigin, FrameParked, TaskDone, TaskStarted
 from noetl.output import JSON, Failure, Output
 
 LEVEL = 2  # the current version of the language: an execution ends under the version it started with (D71)
@@ -26,6 +26,13 @@ class Start(Struct, frozen=True, kw_only=True):
     ctx: dict[str, JSON] = {}  # its first values (000 §4.1)
     labels: dict[str, str] = {}  # control adds those of the playbook
     saved: dict[str, JSON] = {}  # control reads them from the store
+    fork: ForkOrigin | None = None  # the finished work of this execution is kept (D114)
+
+
+class Fork(Struct, frozen=True, kw_only=True):
+    """Begin with the facts that a fork keeps. `noetl.fork` has derived them from another log (D114)."""
+
+    facts: tuple[Fact, ...]
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -129,6 +136,6 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 
 Command: TypeAlias = (
-    Start | Report | StartLoop | EndLoop | Decide | Wake | Signal | Lose | Expire
+    Start | Fork | Report | StartLoop | EndLoop | Decide | Wake | Signal | Lose | Expire
     | Pause | Resume | Cancel | Close | Retry
 )  # fmt: skip

@@ -74,8 +74,9 @@ def decision_work(program: Program, state: State, decision: str) -> Work:
     part = _part_of(state, decision)
     delegation = Delegation(decision, _digest(program, part, decision), freeze(part))
     place = FramePlace(
-        execution_id=state.execution_id, workload={}, input={}, iter=None, decides=Decision(delegation, program)
-    )
+        execution_id=state.execution_id, workload={}, input={}, iter=None, decides=Decision(delegation, program),
+        origins=state.origins,
+    )  # fmt: skip
     return Work(pipeline_of(program, state, decision), Frame(id=decision), place)
 
 
@@ -118,7 +119,12 @@ def accepted(program: Program, state: State, decision: str, fact: Fact | None, e
 
 def is_current(program: Program, state: State, decision: str, digest: str) -> bool:
     """Has nothing changed that the decision depends on?"""
-    return is_pending(state, decision) and _digest(program, _part_of(state, decision), decision) == digest
+    return is_pending(state, decision) and decision_digest(program, state, decision) == digest
+
+
+def decision_digest(program: Program, state: State, decision: str) -> str:
+    """A digest of what the decision depends on."""
+    return _digest(program, _part_of(state, decision), decision)
 
 
 def refs_read(program: Program, state: State, decision: str) -> Refs:
@@ -166,6 +172,7 @@ def _part_of(state: State, decision: str) -> State:
     subject, _, kind = decision.rpartition("!")
     part = State(
         execution_id=state.execution_id,
+        origins=state.origins,
         status="running",
         level=state.level,
         workload=state.workload,

@@ -27,6 +27,16 @@ class _Fact(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fa
     """The encoding that all facts share."""
 
 
+class ForkOrigin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The execution whose finished work a fork keeps, and what the request asked for (D114)."""
+
+    execution: str
+    seq: int  # its last event that counts
+    from_step: str | None = None  # the runs of this step are not kept
+    failed_only: bool = False  # finished frames are kept even if their text or input has changed
+    before: tuple[str, ...] = ()  # the executions that this one was forked from, the newest first
+
+
 class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
     path: str
     digest: str
@@ -38,6 +48,7 @@ class Requested(_Fact, frozen=True, tag="playbook.execution.requested"):
     stored: bool = False  # a child: values of its workload are in the result store (D91)
     ctx: dict[str, JSON] = {}  # first values of `ctx`, as given in the request
     labels: dict[str, str] = {}  # of the playbook and of the request, by which people find the execution
+    fork: ForkOrigin | None = None  # None: it keeps nothing of another execution
 
 
 class Evaluated(_Fact, frozen=True, tag="playbook.request.evaluated"):
@@ -113,6 +124,7 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     epoch: tuple[int, int] | None = None  # only in the first fact of a grant
     stored: tuple[str, ...] = ()  # the targets of `set` whose values are in the result store (D91)
     item: JSON | UnsetType = UNSET  # of a failed iteration whose item is stored, if output.failed is read
+    kept: int = 0  # of a fork: the seq of this call in the log of the execution that it was forked from
 
     @property
     def repeats(self) -> int:
@@ -141,6 +153,7 @@ class ForChild(Struct, frozen=True, kw_only=True, tag="child", omit_defaults=Tru
     version: JSON = None
     workload: dict[str, JSON] = {}
     digest: str | None = None  # of a document that a task has made; None: the playbook is found by its path (D103)
+    fork: str | None = None  # of a fork: the earlier child whose finished work the new one keeps
 
 
 class ForDocument(Struct, frozen=True, kw_only=True, tag="document", omit_defaults=True):

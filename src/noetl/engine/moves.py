@@ -53,6 +53,7 @@ class FramePlace(NamedTuple):
     marks: dict[str, JSON] = {}  # "ctx.rows" → its value in the log, where a worker has put the stored value
     saved: dict[str, JSON] = {}
     decides: Decision | None = None  # run no frame, but make this decision for control
+    origins: tuple[str, ...] = ()  # the executions that this one was forked from
 
 
 class Work(NamedTuple):
@@ -72,6 +73,7 @@ class RunTask(NamedTuple):
     scope: dict[str, JSON]  # what the templates of the task see
     folder: str | None = None
     keychain: tuple[Credential, ...] = ()
+    origins: tuple[str, ...] = ()  # the executions whose results it may read, as it was forked from them
 
     @property
     def key(self) -> str:
@@ -168,5 +170,6 @@ def work_of(program: Program, state: State, frame: str) -> Work:
         items=stored,
         keychain=program.playbook.keychain,
         stored=state.stored,
+        origins=state.origins,
     )
     return Work(pipeline, replace(frame_of(run, index)), place)

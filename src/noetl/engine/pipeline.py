@@ -125,7 +125,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
         return Decided(_broken(turn, Output(status="error", error=error.failure), error.failure))
     # All attempts belong to one entry into a task: the number of entries distinguishes them.
     entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
-    return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder, place.keychain)
+    return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder, place.keychain, place.origins)
 
 
 def _check_handed_over(task: CompiledTask, input: dict[str, JSON]) -> None:

@@ -168,6 +168,7 @@ class State(Struct, kw_only=True, omit_defaults=True):
     ctx: dict[str, JSON] = {}
     saved: dict[str, JSON] = {}  # as of the start
     stored: bool = False  # some values are in the result store: the state has marks in their place (D91)
+    origins: tuple[str, ...] = ()  # the executions that it was forked from, the newest first: it may read their results
     tokens: dict[str, Token] = field(default_factory=dict)  # the live tokens, oldest first
     fresh: dict[str, None] = field(default_factory=dict)  # tokens to be tried
     waiting: dict[str, tuple[tuple[str, ...], ...]] = field(

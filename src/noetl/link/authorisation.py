@@ -223,8 +223,11 @@ async def _check_tree(execution: OwnedExecution, owner: Owner, execution_id: str
     state = execution.state
     if execution_id == state.execution_id or _names(state.workload, execution_id):
         return
-    if await _root(owner, execution_id) != await _root(owner, state.execution_id):
-        raise NotFound(f"no execution {execution_id} in the tree of {state.execution_id}")
+    root = await _root(owner, execution_id)
+    for each in (state.execution_id, *state.origins):
+        if await _root(owner, each) == root:
+            return
+    raise NotFound(f"no execution {execution_id} in the tree of {state.execution_id}")
 
 
 async def _root(owner: Owner, execution_id: str) -> str:

@@ -300,6 +300,7 @@ class PlaceMessage(Struct, frozen=True, omit_defaults=True):
     stored: bool = False
     decides: Delegation | None = None
     saved: dict[str, JSON] = {}
+    origins: tuple[str, ...] = ()
 
 
 class GrantMessage(Struct, frozen=True):
@@ -333,6 +334,7 @@ def encode_grant(grant: Grant, digest: str) -> GrantMessage:
     message = PlaceMessage(
         place.execution_id, place.workload, place.input, place.iter, place.items, place.opens, place.closes,
         place.stored, place.decides and place.decides.delegation, place.saved,
+        place.origins,
     )  # fmt: skip
     return GrantMessage(digest, pipeline.name, pipeline.block, frame, message, epoch, lease_s, at, lost)
 
@@ -353,6 +355,7 @@ def decode_grant(message: GrantMessage, program: Program) -> Grant:
         stored=place.stored,
         saved=place.saved,
         decides=None if place.decides is None else Decision(place.decides, program),
+        origins=place.origins,
     )
     work = Work(program.pipeline(message.pipeline, block=message.block), message.frame, frame_place)
     return Grant(work, message.epoch, message.lease_s, message.at, message.lost)

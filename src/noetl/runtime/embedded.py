@@ -35,6 +35,7 @@ from noetl.control.sweeper import sweep
 from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, SWEEP_S
 from noetl.engine import Event
 from noetl.engine.commands import Command, Start
+from noetl.engine.facts import ForkOrigin
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
@@ -318,10 +319,12 @@ class EmbeddedRuntime:
         labels: dict[str, str] | None = None,
         execution_id: str | None = None,
         by: str | None = None,
+        fork: ForkOrigin | None = None,
     ) -> str:
-        """Start an execution; its request is committed when this returns."""
+        """Start an execution; its request is committed when this returns. `fork`: it keeps work of this one."""
         id = execution_id or self.clock.new_id()
-        await self.control.start(id, digest, Start(workload=workload, ctx=ctx or {}, labels=labels or {}, by=by))
+        start = Start(workload=workload, ctx=ctx or {}, labels=labels or {}, by=by, fork=fork)
+        await self.control.start(id, digest, start)
         return id
 
     async def refuse(self, refusal: Refusal) -> str:

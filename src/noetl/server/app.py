@@ -12,7 +12,7 @@ from litestar.status_codes import HTTP_404_NOT_FOUND
 
 from noetl import __version__
 from noetl.api.admin import CredentialValue, TokenRequest
-from noetl.api.executions import CancelRequest, EmptyRequest, RetryRequest, SignalRequest, StartRequest
+from noetl.api.executions import CancelRequest, EmptyRequest, ForkRequest, RetryRequest, SignalRequest, StartRequest
 from noetl.api.saved import SavedRequest
 from noetl.server import static
 from noetl.server.access import CONTEXT, FILTERED, LIMIT, Hidden, guard
@@ -37,7 +37,8 @@ from noetl.server.services import ServerSettings, Services
 
 # Request bodies reject unknown fields, which the framework does not put into the document by itself.
 _BODIES: Final = (
-    StartRequest, CancelRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest, SavedRequest,
+    StartRequest, CancelRequest, ForkRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest,
+    SavedRequest,
 )  # fmt: skip
 _TAGS: Final = {
     "playbooks": "The catalog, and checking, explaining and drawing playbooks",

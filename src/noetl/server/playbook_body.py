@@ -88,8 +88,11 @@ async def _is_startable(services: Services, digest: str) -> bool:
     return any(each.digest == digest and not each.archived for each in versions)
 
 
-async def resolve(context: AppContext, request: StartRequest, caller: Caller) -> ResolvedStart:
-    """Look the playbook up; a text is registered. Raises NotFound, PlaybookError, or ApiError."""
+async def resolve(context: AppContext, request: StartRequest, caller: Caller, *, listed: bool = True) -> ResolvedStart:
+    """Look the playbook up; a text is registered. Raises NotFound, PlaybookError, or ApiError.
+
+    `listed` False: a text is only kept by its digest, and its triggers do not act.
+    """
     services = context.services
     if request.text is None:
         if request.digest is not None:
@@ -102,8 +105,9 @@ async def resolve(context: AppContext, request: StartRequest, caller: Caller) ->
     if upgraded.checked.errors or upgraded.checked.playbook is None:
         raise PlaybookError(upgraded.checked.problems)
     check_upgraded(caller, upgraded)
-    digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
-    await services.triggers.declare(digest)
+    digest = await services.playbooks.add(upgraded.text, None, upgraded.checked, listed=listed)
+    if listed:
+        await services.triggers.declare(digest)
     return ResolvedStart(digest, upgraded.checked.playbook.path, upgraded.checked.problems)
 
 

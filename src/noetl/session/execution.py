@@ -10,12 +10,13 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from noetl.engine.facts import ForkOrigin
 from noetl.engine.state import LIVE, State
-from noetl.errors import Damaged, NotFound, Problem
+from noetl.errors import Damaged, NotFound, Problem, Rejected
 from noetl.output import JSON, Failure, Output
 from noetl.session.declared import DeclaredWorkload
 from noetl.session.errors import ExecutionFailed, UsageError
-from noetl.session.protocol import ExecutionInfo, Session, Standing
+from noetl.session.protocol import ExecutionInfo, ForkWish, Session, Standing
 from noetl.session.sources import MigrationNote
 from noetl.views.documents import (
     OutputLocation,
@@ -33,11 +34,13 @@ from noetl.views.runs import Runs
 
 if TYPE_CHECKING:
     from datetime import datetime
+    from pathlib import Path
     from types import TracebackType
 
     from noetl.engine import Event
     from noetl.engine.facts import Fact
     from noetl.engine.state import Status
+    from noetl.fork.plan import ForkPlan
     from noetl.ports import ExecutionListing, LogRow, PrintedLine
     from noetl.views.envelopes import Envelope
 
@@ -284,6 +287,36 @@ class Execution:
         """Retry its failed parts; what succeeded is kept. Raises Rejected when nothing failed."""
         await self.session.retry(self.id, step, from_start=from_start)
 
+    async def plan_fork(
+        self,
+        playbook: str | Path | None = None,
+        *,
+        workload: Mapping[str, JSON] | None = None,
+        at: int | None = None,
+        from_step: str | None = None,
+        failed_only: bool = False,
+    ) -> ForkPlan:
+        """What `fork` with these arguments would keep and repeat. Nothing is started."""
+        return await self.session.plan_fork(self.id, _wish(playbook, workload, at, from_step, failed_only=failed_only))
+
+    async def fork(
+        self,
+        playbook: str | Path | None = None,
+        *,
+        workload: Mapping[str, JSON] | None = None,
+        at: int | None = None,
+        from_step: str | None = None,
+        failed_only: bool = False,
+    ) -> Execution:
+        """Start a new execution that keeps the finished work of this one.
+
+        `playbook`: the corrected file, or the path of a registered playbook; None: the same text. `workload`:
+        values that replace earlier ones. `at`: only events up to this one count. `from_step`: runs of this step
+        are not kept. `failed_only`: keep all finished work, even if its text or its input has changed.
+        Raises Rejected when the execution runs, or was compensated.
+        """
+        return await self.session.fork(self.id, _wish(playbook, workload, at, from_step, failed_only=failed_only))
+
     async def cancel(self, reason: str = "", *, compensate: bool = False) -> None:
         """End it and its children; running calls have 10 seconds.
 
@@ -303,6 +336,29 @@ class Execution:
         """Raises Rejected for a request that could not run: it has no step to explain or retry."""
         first = events_of(await self.session.log.read(self.id, 0, STARTUP_FACTS))
         require_started(first, f"run it again: noetl run FILE{self.session.hint}")
+
+
+def _wish(
+    playbook: str | Path | None,
+    workload: Mapping[str, JSON] | None,
+    at: int | None,
+    from_step: str | None,
+    *,
+    failed_only: bool,
+) -> ForkWish:
+    return ForkWish(playbook, at, from_step, dict(workload or {}), failed_only)
+
+
+def fork_origin(info: ExecutionInfo, wanted: ForkWish) -> ForkOrigin:
+    """What the new execution is forked from. Raises UsageError, or Rejected for one that is running."""
+    if wanted.at is None and info.standing == "running":
+        reason = f"{info.id} is running: pause it first, or name the last event that counts (--at SEQ)"
+        raise Rejected("not-paused", reason)
+    if wanted.at is not None and not 1 <= wanted.at <= info.seq:
+        raise UsageError(f"--at {wanted.at}: there is no such fact: the log of {info.id} has 1 to {info.seq}")
+    return ForkOrigin(
+        execution=info.id, seq=wanted.at or info.seq, from_step=wanted.from_step, failed_only=wanted.failed_only
+    )
 
 
 def last_seq(rows: list[LogRow]) -> int:

@@ -33,8 +33,15 @@ from noetl.runtime.embedded import (
 from noetl.session.catalog import PlaybookCatalog
 from noetl.session.declared import ANYTHING, WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
-from noetl.session.execution import Execution, ExecutionLog, SessionVerbs, StartNotes, last_seq, until_ended
-from noetl.session.protocol import GRACE_S, ExecutionInfo, NewToken, Observer
+from noetl.session.execution import (
+    Execution,
+    ExecutionLog,
+    SessionVerbs,
+    StartNotes,
+    last_seq,
+    until_ended,
+)
+from noetl.session.protocol import GRACE_S, ExecutionInfo, ForkWish, NewToken, Observer
 from noetl.session.sources import (
     Dialect,
     LoadedPlaybook,
@@ -53,6 +60,7 @@ from noetl.views.documents import ShowDocument, show_document
 if TYPE_CHECKING:
     from noetl.api.admin import WorkersResponse
     from noetl.errors import Problem
+    from noetl.fork.plan import ForkPlan
     from noetl.net.inputs import Inputs
     from noetl.ports import (
         ApiToken,
@@ -293,7 +301,7 @@ class LocalSession(SessionVerbs):
     # Start
 
     async def check(self, playbook: str | Path | PlaybookFile, *, dialect: Dialect = "canonical") -> list[Problem]:
-        return list((await self._load(find_source(playbook), None, dialect))[0].problems)
+        return list((await self.load(find_source(playbook), None, dialect))[0].problems)
 
     async def start(
         self,
@@ -308,7 +316,7 @@ class LocalSession(SessionVerbs):
     ) -> Execution:
         source, marks = find_source(playbook), dict(labels or {})
         check_labels(marks)
-        loaded, digest = await self._load(source, version, dialect)
+        loaded, digest = await self.load(source, version, dialect)
         checked = loaded.runnable
         if checked is None or checked.playbook is None:
             raise await self._refuse(loaded, values_for(workload, ANYTHING), values_for(ctx, ANYTHING), marks)
@@ -343,7 +351,7 @@ class LocalSession(SessionVerbs):
 
         return LocalTriggers(self.store.triggers, self.clock)
 
-    async def _load(
+    async def load(
         self, source: PlaybookFile | str, version: int | None, dialect: Dialect
     ) -> tuple[LoadedPlaybook, str | None]:
         """Checked; and its digest, if it is registered and stays as it is."""
@@ -503,6 +511,21 @@ class LocalSession(SessionVerbs):
         await runtime.command(execution_id, Retry(step=step, from_start=from_start))
         await runtime.adopt(execution_id)
         self._ours.add(execution_id)
+
+    async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
+        from noetl.session.local_forks import plan_fork
+
+        return await plan_fork(self, execution_id, wanted)
+
+    async def fork(self, execution_id: str, wanted: ForkWish) -> Execution:
+        from noetl.session.local_forks import prepare_fork
+
+        fork, labels = await prepare_fork(self, execution_id, wanted), dict(wanted.labels)
+        check_labels(labels)
+        new, runtime = self.clock.new_id(), self._running()
+        self._ours.add(new)
+        await runtime.start(fork.digest, fork.workload, labels=labels, execution_id=new, fork=fork.origin)
+        return Execution(self, new, fork.notes)
 
     async def delete(self, execution_id: str) -> int:
         plan = await self.deletable(execution_id)

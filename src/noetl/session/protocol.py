@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from noetl.clock import Clock
     from noetl.engine import Event
     from noetl.errors import Problem
+    from noetl.fork.plan import ForkPlan
     from noetl.output import JSON
     from noetl.ports import (
         ApiToken,
@@ -69,6 +70,18 @@ class ExecutionInfo(ExecutionHead):
                 return "running" if self.owner_alive else "interrupted"
             case status:
                 return status
+
+
+class ForkWish(NamedTuple):
+    """What a fork runs, and what it keeps."""
+
+    playbook: str | Path | PlaybookFile | None = None  # None: the text of the old execution
+    at: int | None = None  # the last event that counts; None: all
+    from_step: str | None = None  # the runs of this step are not kept
+    workload: WorkloadSource | None = None  # values that replace those of the old execution
+    failed_only: bool = False  # keep all finished work, even if its text or its input has changed
+    labels: Mapping[str, str] = {}
+    dialect: Dialect = "canonical"
 
 
 class LogReader(Protocol):
@@ -342,6 +355,17 @@ class Session(Protocol):
 
     async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
         """Retry the failed parts of a finished execution. Raises Rejected when nothing failed."""
+        ...
+
+    async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
+        """What `fork` would keep and repeat. Nothing is started."""
+        ...
+
+    async def fork(self, execution_id: str, wanted: ForkWish) -> Execution:
+        """Start a new execution that keeps the finished work of this one.
+
+        Raises StartRefused when the playbook cannot run, Rejected when nothing can be kept.
+        """
         ...
 
     async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> Status:

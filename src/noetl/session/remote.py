@@ -8,6 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from msgspec.structs import replace
+
+from noetl.api.executions import ForkRequest, ForkResponse
 from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, to_problem
 from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
 from noetl.client.remote_ports import RemoteLogs
@@ -25,7 +28,7 @@ from noetl.session.catalog import PlaybookCatalog
 from noetl.session.declared import WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, SessionVerbs, StartNotes, until_ended
-from noetl.session.protocol import GRACE_S, NewToken, Observer
+from noetl.session.protocol import GRACE_S, ForkWish, NewToken, Observer
 from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
 from noetl.views.log import events_of
@@ -34,6 +37,7 @@ from noetl.worker.frame_driver import LogLine
 if TYPE_CHECKING:
     from noetl.api.admin import WorkersResponse
     from noetl.clock import Clock
+    from noetl.fork.plan import ForkPlan
     from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SavedStore, SecretInfo
     from noetl.secret import Secret
     from noetl.session.garbage import GarbageReport
@@ -286,6 +290,45 @@ class RemoteSession(SessionVerbs):
     async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
         await Execution(self, execution_id).require_started()
         await self.client.retry(execution_id, step, from_start=from_start)
+
+    async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
+        request, name, text = await self._fork(execution_id, wanted)
+        return (await self._send_fork(execution_id, replace(request, dry_run=True), name, text)).plan
+
+    async def fork(self, execution_id: str, wanted: ForkWish) -> Execution:
+        request, name, text = await self._fork(execution_id, wanted)
+        answer = await self._send_fork(execution_id, request, name, text)
+        assert isinstance(answer.execution_id, str), "only a dry run starts nothing"
+        self._started.add(answer.execution_id)
+        return Execution(self, answer.execution_id)
+
+    async def _send_fork(self, execution_id: str, request: ForkRequest, name: str, text: str) -> ForkResponse:
+        try:
+            return await self.client.fork(execution_id, request, name)
+        except PlaybookError as error:
+            raise StartRefused(error.problems, text, None) from error
+
+    async def _fork(self, execution_id: str, wanted: ForkWish) -> tuple[ForkRequest, str, str]:
+        """The request, and the name and the text of the playbook."""
+        source = None if wanted.playbook is None else find_source(wanted.playbook)
+        if isinstance(source, PlaybookFile):
+            document = await self._checked_document(source)
+            request = ForkRequest(text=document.text, dialect=wanted.dialect)
+        else:
+            if source is None:
+                found = await self.catalog.get((await self.listing.head(execution_id)).digest)
+            else:
+                found = await find_registered(self.catalog, source)
+            document, request = parse(found.text, found.path).document, ForkRequest(digest=found.digest)
+        request = replace(
+            request,
+            at=wanted.at,
+            from_step=wanted.from_step,
+            failed_only=wanted.failed_only,
+            workload=values_for(wanted.workload, declared_in(document)),
+            labels=dict(wanted.labels),
+        )
+        return request, document.file, document.text
 
     async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> Status:
         if compensate or (await self.listing.head(execution_id)).status != "cancelling":

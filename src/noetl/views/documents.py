@@ -207,6 +207,7 @@ class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     iterations: IterationCounts | None = None
     failures: tuple[IterationFailure, ...] = ()  # the first failed iterations
     calls: int = 0  # calls of tools, also in its blocks
+    kept: int = 0  # how many of them a fork has kept from the execution that it was forked from
     running: tuple[RunningCall, ...] = ()  # calls that take long, in the order of the iterations
     running_left_out: int = 0
     lost: int = 0  # workers that were lost while they held a frame of it
@@ -244,6 +245,14 @@ class ShowDocument(Struct, frozen=True, kw_only=True):
     steps: tuple[StepDocument, ...]
     compensation: CompensationDocument | UnsetType = UNSET  # absent: nothing is undone
     cancelled: CancelDocument | UnsetType = UNSET  # absent: it was not cancelled
+    fork: ForkDocument | UnsetType = UNSET  # absent: it is not a fork
+
+
+class ForkDocument(Struct, frozen=True, kw_only=True):
+    """The execution whose finished work this one keeps."""
+
+    execution_id: str
+    seq: int  # its last event that counts
 
 
 class TokenDocument(Struct, frozen=True, kw_only=True):
@@ -283,7 +292,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
     state = runs.state
     until = now if now is not None and state.live else state.at
     steps = (*(_run(record, until) for record in runs.steps.values()), *_tokens(state))
-    why = runs.cancelled
+    why, fork = runs.cancelled, runs.fork
     return ShowDocument(
         execution_id=state.execution_id,
         status=_STATUS[state.status],
@@ -293,6 +302,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         steps=steps,
         compensation=_compensation(state),
         cancelled=UNSET if why is None else CancelDocument(reason=why.reason, by=why.by),
+        fork=UNSET if fork is None else ForkDocument(execution_id=fork.execution, seq=fork.seq),
     )
 
 
@@ -381,6 +391,7 @@ def _run(record: RunRecord, until: datetime | None) -> StepDocument:
             IterationFailure(index=index, error=record.failures[index]) for index in sorted(record.failures)
         ),
         calls=record.calls,
+        kept=record.kept,
         running=running_calls(record, until),
         running_left_out=max(0, len(record.running) - RUNNING_SHOWN_MAX),
         lost=record.lost,

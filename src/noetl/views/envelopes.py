@@ -108,7 +108,7 @@ class Envelopes:
         if isinstance(fact, facts.StepWaiting):
             data["step"] = state.tokens[fact.token].step
         made = [self._made(event, 0, _Derived(name, about, data))]
-        if isinstance(fact, facts.TaskDone) and fact.started_at is not None and not shown:
+        if isinstance(fact, facts.TaskDone) and fact.started_at is not None and not shown and not fact.kept:
             started = _Derived("task.started", about._replace(status="in_progress"), {"task": fact.task})
             made.insert(0, self._made(event._replace(at=fact.started_at), 1, started))
         made += [self._made(event, part, each) for part, each in enumerate(derived, len(made))]

@@ -61,6 +61,7 @@ class RunRecord(Struct, kw_only=True):
     handled: bool = False  # it failed, and an arc has handled the failure (D38)
     calls: int = 0  # calls of tools, also in its blocks
     retries: int = 0
+    kept: int = 0  # calls that a fork has kept; they are counted by `calls`, too
     iterations: Tally | None = None
     inside: Tally | None = None  # of a list of loops: all iterations of the last one
     failures: dict[int, Failure] = field(default_factory=dict)  # of the first failed iterations, by index
@@ -92,6 +93,7 @@ class Runs:
         self.steps: dict[str, RunRecord] = {}  # runs of steps, in the order of scheduling
         self.begun_at: datetime | None = None
         self.failed_at: tuple[str, str | None] | None = None  # step and run of the first unhandled failure
+        self.fork: facts.ForkOrigin | None = None  # the execution whose work it keeps
         self.cancelled: facts.Cancelled | None = None  # the last cancel, unless a retry came after it
         self._live: dict[str, RunRecord] = {}  # unfinished runs of steps and blocks
         self._calling: set[str] = set()  # frames that have called a block, which is not a call of a tool
@@ -103,6 +105,8 @@ class Runs:
         cancelling, failure = state.status == "cancelling", state.failure
         apply(state, fact, at)
         match fact:
+            case facts.Requested(fork=fork):
+                self.fork = fork
             case facts.StepScheduled():
                 self._scheduled(fact, at)
             case facts.StepStarted(run=run):
@@ -209,7 +213,7 @@ class Runs:
         record.waits_for = None
         if record.running:
             record.running.pop(index, None)
-        began = fact.started_at
+        began = None if fact.kept else fact.started_at
         if began is not None and (record.started_at is None or began < record.started_at):
             # The start is recorded with the first report, after a task is done; the task has the exact time.
             record.started_at = max(began, record.scheduled_at)
@@ -219,6 +223,7 @@ class Runs:
         again = fact.repeats
         for each in (record, *self._around(record)):
             each.calls += calls
+            each.kept += bool(calls and fact.kept)
             each.retries += again
             if printed is not None:
                 each.keep_printed(printed)

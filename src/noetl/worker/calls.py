@@ -81,7 +81,10 @@ class Toolbox:
             return failed("input", describe_mismatch(task.name, error))
         except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
-        execution_id = called.scope["execution_id"]
+        execution_id, workload = called.scope["execution_id"], called.scope["workload"]
+        own = ExecutionResults(
+            results, self._lineage, execution_id, workload, mask=context.mask, origins=called.origins
+        )
         mask = context.mask() if called.keychain else None
         call = Call(  # by position: with names, Python would make a dict for each call
             called.key,
@@ -90,7 +93,7 @@ class Toolbox:
             called.input if tool.free_input else {},
             called.scope["_prev"],
             task.spec,
-            ExecutionResults(results, self._lineage, execution_id, called.scope["workload"], context.mask),
+            own,
             called.folder,
             None,
             tuple([_at(called.input, path) for path in task.refs]) if task.refs else (),

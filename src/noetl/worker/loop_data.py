@@ -50,7 +50,8 @@ async def _send(driver: FrameDriver, command: StartLoop | EndLoop) -> None:
 async def read_items(driver: FrameDriver, ref: dict[str, JSON], workload: dict[str, JSON]) -> list[JSON] | Failure:
     """The items behind a Ref, or why there are none. Raises Unavailable."""
     worker = driver.worker
-    results = ExecutionResults(worker.refs, worker.lineage, driver.execution_id, workload)
+    origins = driver.work.place.origins
+    results = ExecutionResults(worker.refs, worker.lineage, driver.execution_id, workload, origins=origins)
     try:
         return items_in(await results.get(ref), _content_type(ref))
     except Unavailable:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import sha256
 
@@ -137,12 +137,12 @@ def _no_mask() -> Mask | None:
 class ExecutionResults:
     """The result store as the tools of one execution see it.
 
-    A Ref may come from data, so it may name any result. It is resolved if it names a result of this execution
-    or of one that it called, or if the request of this execution contains it under a name that ends in `_ref`
-    (D99).
+    A Ref may come from data, so it may name any result. It is resolved if it names a result of this execution,
+    of one that it called or was forked from, or if the request of this execution contains it under a name that
+    ends in `_ref` (D99).
     """
 
-    __slots__ = ("_execution_id", "_lineage", "_mask", "_results", "_workload")
+    __slots__ = ("_execution_id", "_lineage", "_mask", "_origins", "_results", "_workload")
 
     def __init__(
         self,
@@ -150,9 +150,11 @@ class ExecutionResults:
         lineage: Lineage | None,
         execution_id: str,
         workload: Mapping[str, JSON],
+        *,
         mask: Callable[[], Mask | None] = _no_mask,
+        origins: Sequence[str] = (),
     ) -> None:
-        """`lineage` None: only results of this execution, and of its request.
+        """`lineage` None: only results of this execution, and of its request. `origins`: it was forked from these.
 
         `mask`: for the values of the credentials that the call has used, which no result may contain.
         """
@@ -161,6 +163,7 @@ class ExecutionResults:
         self._lineage = lineage
         self._execution_id = execution_id
         self._workload = workload
+        self._origins = origins
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         mask = self._mask()
@@ -197,10 +200,12 @@ class ExecutionResults:
         owner = owner_of(ref) if is_ref(ref) else None
         if owner is None:
             raise NotFound("no result: the Ref names no execution")
-        if owner == self._execution_id or _contains(self._workload, ref):
+        if owner == self._execution_id or owner in self._origins or _contains(self._workload, ref):
             return
-        if self._lineage is not None and await self._lineage.descends(owner, self._execution_id):
-            return
+        if self._lineage is not None:
+            for ancestor in (self._execution_id, *self._origins):
+                if await self._lineage.descends(owner, ancestor):
+                    return
         message = f"the Ref names a result of execution {owner[:64]}, which this execution did not start"
         raise Rejected("foreign-ref", f"{message}: pass such a Ref in `workload`, under a name that ends in _ref")
 

@@ -129,7 +129,7 @@ def test_every_command_that_is_named_goes_to_the_server_that_was_asked() -> None
 def test_after_an_error_in_a_template_no_retry_is_proposed() -> None:
     error = {"kind": "template", "message": "ctx.a is undefined", "step": "a", "run": "a#1"}
     why = "why it failed: noetl explain 01a1df73-f57c-7914 a"
-    expected = f"{why}; correct the playbook and run it again (noetl retry uses the old text)"
+    expected = f"{why}; correct the playbook and continue: noetl fork 01a1df73-f57c-7914 --playbook FILE"
     assert summarized(status="error", error=error, steps=[STEP])[-1] == expected
 
 

@@ -372,7 +372,8 @@ FORGET_FACTS_MAX: Final = 100_000  # in one transaction; an execution with more 
 FORGET_TIMEOUT_S: Final = 600.0
 
 # In the order of starts, from the end of the last transaction, so that old running executions are visited
-# once. A child stays while its parent runs, which may still need its result.
+# once. A child stays while its parent runs, which may still need its result; and an execution stays while a
+# fork keeps its results.
 _FORGET: Final = """
 WITH found AS MATERIALIZED (
     SELECT execution_id, started_at, seq FROM noetl.heads
@@ -381,6 +382,10 @@ WITH found AS MATERIALIZED (
     AND NOT EXISTS (
         SELECT FROM noetl.heads AS parent WHERE parent.execution_id = split_part(heads.parent, '/', 1)
         AND parent.status NOT IN ('ok', 'error', 'cancelled')
+    )
+    AND NOT EXISTS (
+        SELECT FROM noetl.heads AS fork WHERE fork.labels IS NOT NULL
+        AND fork.labels @> jsonb_build_object('fork-of', heads.execution_id)
     )
     ORDER BY started_at, execution_id LIMIT $4 FOR UPDATE OF heads SKIP LOCKED
 ), old AS MATERIALIZED (

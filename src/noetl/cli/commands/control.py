@@ -57,7 +57,7 @@ def retry(
     """Retry the failed parts of a finished execution, and run it to its end.
 
     What succeeded is kept: iterations, and the tasks before the failed one. The text of the playbook is the one
-    that the execution started with. Exits like `run`.
+    that the execution started with; `noetl fork` continues with a corrected one. Exits like `run`.
 
     \b
     Examples:
@@ -72,7 +72,8 @@ def retry(
         async def retry_it(execution: Execution) -> None:
             error = (await execution.show()).error
             if error is not None and error.kind == "template":
-                reporter.warn("retry uses the playbook as it was at the start; to use a corrected file, run it again")
+                again = f"noetl fork {short(execution.id)}{execution.session.hint} --playbook FILE"
+                reporter.warn(f"retry uses the playbook as it was at the start; to use a corrected file: {again}")
             await execution.retry(step, from_start=from_start)
 
         return continue_execution(

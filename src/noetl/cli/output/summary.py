@@ -95,6 +95,7 @@ def _row(step: StepDocument) -> list[Styled]:
     iterations = _iterations(step.iterations) if step.iterations is not None else ""
     calls = f"{step.calls:,}" if step.calls else ""
     calls += f", {step.retries:,} retried" if step.retries else ""
+    calls += f", {step.kept:,} kept" if step.kept else ""
     if step.why:
         calls = step.why if not calls else f"{calls}; {step.why}"
     cells = (Styled(one_line(name)), Styled(status, _STYLES.get(step.status, "")), Styled(time))
@@ -161,7 +162,7 @@ def _advice(document: ShowDocument, name: str, hint: str) -> str | None:
                 why = f"why it failed: noetl explain {short(document.execution_id)} {quote(one_line(step))}{hint}"
             undone = not isinstance(document.compensation, UnsetType)
             if document.error is not None and document.error.kind == "template" and not undone:
-                return f"{why}; correct the playbook and run it again (noetl retry uses the old text)"
+                return f"{why}; correct the playbook and continue: noetl fork {name} --playbook FILE"
             return why if undone else f"{why}; retry what failed: noetl retry {name}"
         case "paused":
             return f"continue with: noetl resume {name}"

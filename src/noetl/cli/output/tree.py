@@ -23,7 +23,14 @@ from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.session.execution import Execution
 from noetl.session.protocol import ExecutionInfo, Session
-from noetl.views.documents import ErrorDocument, IterationCounts, OutputDocument, ShowDocument, StepDocument
+from noetl.views.documents import (
+    ErrorDocument,
+    ForkDocument,
+    IterationCounts,
+    OutputDocument,
+    ShowDocument,
+    StepDocument,
+)
 from noetl.views.styled_text import Styled, TreeBranch, branches, table
 
 MARKS = {
@@ -84,6 +91,8 @@ def _main_lines(
 ) -> Iterator[list[Styled]]:
     yield [Styled(execution.execution_id, "strong"), Styled(f"  {execution.path}", "faint")]
     yield _headline(execution, document, children.now)
+    if isinstance(document.fork, ForkDocument):
+        yield [Styled(f"fork of {document.fork.execution_id} after event {document.fork.seq:,}", "faint")]
     if execution.labels:
         marks = "  ".join(f"{key}={value}" for key, value in execution.labels.items())
         yield [Styled(f"labels {one_line(marks)}", "faint")]
@@ -138,8 +147,12 @@ def _step(step: StepDocument, room: int, execution: ExecutionInfo, children: _Ch
 
 
 def _figures(step: StepDocument, execution: ExecutionInfo) -> Iterator[Styled]:
-    if step.duration_s is not None:
+    if step.kept and step.kept == step.calls:
+        yield Styled("kept", "faint")
+    elif step.duration_s is not None:
         yield Styled(duration(step.duration_s))
+        if step.kept:
+            yield Styled(f"{step.kept:,} of {count(step.calls, 'call')} kept", "faint")
     if step.iterations is not None:
         yield _loop(step.iterations)
     if step.retries:

@@ -25,15 +25,18 @@ from noetl.api.executions import (
     ExecutionsPage,
     ExecutionSummary,
     ExecutionTree,
+    ForkRequest,
+    ForkResponse,
     LastExecution,
     RetryRequest,
     SignalRequest,
     StartRequest,
     StartResponse,
 )
+from noetl.control.forks import ForkPlanner
 from noetl.control.retention import deletable
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
-from noetl.engine.facts import Requested
+from noetl.engine.facts import ForkOrigin, Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected
 from noetl.labels import check_labels, parse_labels
@@ -364,6 +367,44 @@ async def retry(
     return await _send(context, caller, execution_id, command)
 
 
+@_command("fork", "Start a new execution that keeps the finished work of this one", 400, 413, 422)
+async def fork(
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[ForkRequest]
+) -> ForkResponse:
+    """Finished runs are kept if neither the text of their tasks nor the values that these read have changed.
+
+    The execution has ended, is paused, or `at` names the last event that counts. `dry_run` returns the plan alone.
+    """
+    services = context.services
+    head = await services.listing.head(checked_id(execution_id))
+    require_started(events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again")
+    if data.at is None and head.status in ("new", "running", "cancelling") and head.owner_alive:
+        raise Rejected("not-paused", "the execution is running: pause it first, or name the last event (`at`)")
+    if data.at is not None and data.at > head.seq:
+        raise ApiError(400, "bad-request", f"at: the log has {head.seq} events")
+    given = data.path is not None or data.text is not None or data.digest is not None
+    request = StartRequest(
+        path=data.path, version=data.version, text=data.text, dialect=data.dialect, workload=data.workload,
+        digest=data.digest if given else head.digest, labels=data.labels,
+    )  # fmt: skip
+    request = await authorize(context, request, caller)
+    workload = _checked(data.workload, "workload")
+    _labels(lambda: check_labels(data.labels))
+    resolved = await resolve(context, request, caller, listed=not data.dry_run)
+    origin = ForkOrigin(
+        execution=execution_id, seq=data.at or head.seq, from_step=data.from_step, failed_only=data.failed_only
+    )
+    command = Start(workload=workload, labels=data.labels, by=caller.name, fork=origin)
+    program = await services.playbooks.by_digest(resolved.digest)
+    new = services.clock.new_id()
+    planned = await ForkPlanner(services.store, services.playbooks).plan(new, program, command, services.clock.now())
+    if not data.dry_run:
+        await services.link.start(new, resolved.digest, command)
+        await context.audit.record(caller, "start", "fork", new, f"{resolved.path}, fork of {execution_id}")
+    problems = tuple(map(problem_document, resolved.problems)) or UNSET
+    return ForkResponse(plan=planned.plan, execution_id=UNSET if data.dry_run else new, problems=problems)
+
+
 @_command("signal", "Send a signal that the execution waits for", 422)
 async def signal(
     context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[SignalRequest]
@@ -392,4 +433,4 @@ async def _send(context: AppContext, caller: Caller, execution_id: str, command:
     return CommandResponse(execution_id=execution_id, status=status)
 
 
-ROUTES = [start, executions, find, last, head, tree, delete_execution, cancel, pause, resume, retry, signal]
+ROUTES = [start, executions, find, last, head, tree, delete_execution, cancel, pause, resume, retry, fork, signal]

@@ -1,0 +1,177 @@
+"""A fork of a random execution ends like a fresh run of the edited playbook, and repeats no call that it can keep (D114).
+
+The tools answer deterministically: the same call with the same input has the same output.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from datetime import timedelta
+
+import msgspec
+from hypothesis import HealthCheck, assume, event, given, settings
+from hypothesis import strategies as st
+
+from noetl.checks.checker import check
+from noetl.engine.commands import LEVEL, Fork, Signal, Start, Wake
+from noetl.engine.facts import ForChild, ForkOrigin, ForSignal, ForTime, FrameParked, TaskDone
+from noetl.engine.moves import Answered, Decided, Park, RunTask, Wait, Work
+from noetl.engine.pipeline import next_move, take
+from noetl.engine.state import Frame, State
+from noetl.fork.plan import Planner, fork_start
+from noetl.fork.recording import Recording
+from noetl.ids import frame_parts
+from noetl.net.program import Program
+from noetl.output import JSON, Output
+from noetl.views.audit import findings
+from tests.playbooks import kinds
+from tests.properties.driving import TURNS_MAX, Drive, compiled, read_back
+from tests.properties.executable import CallOutputs, Executable, executables
+from tests.sizes import examples
+
+OUTPUTS = st.builds(CallOutputs, st.integers(0, 2**16), st.sampled_from([0, 0, 10, 20]))
+SCHEDULES = st.integers(0, 2**16)
+SLOW = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+Call = tuple[str, str, str, int]  # pipeline, task, input, attempt
+
+
+class InputDrive(Drive):
+    """An execution whose tools answer by their input, and that knows the calls that it made."""
+
+    def __init__(self, program: Program, outputs: CallOutputs, schedule: int) -> None:
+        super().__init__(program, outputs, schedule)
+        self.calls: Counter[Call] = Counter()
+
+    def call(self, work: Work) -> TaskDone | FrameParked | None:
+        while isinstance(move := next_move(work, self.at), Wait):
+            self.at = max(self.at, move.until)
+        match move:
+            case Decided(fact=fact):
+                return fact
+            case Park(fact=parked):
+                return parked
+            case Answered(output=output):
+                return take(work, move, output, self.at)
+            case RunTask(task=task, input=input, attempt=attempt):
+                output = Output(data=input or work.frame.prev)
+                if task.kind != "noop":
+                    name = work.pipeline.name
+                    key = json.dumps([task.code, move.fields, input], sort_keys=True)
+                    self.calls[name, task.name, key, attempt] += 1
+                    output = self.outputs.answer(f"{name}/{key}", task.name, 0, attempt)
+                return take(work, move, output, self.at)
+        return None
+
+    def wake(self, frame: Frame) -> None:
+        match frame.parked:
+            case ForTime(at=at):
+                self.at = max(self.at, at)
+                self.commit(Wake(frame=frame.id, output=Output()))
+            case ForSignal(name=name):
+                self.commit(Signal(name=name, data={"n": 1}))
+            case ForChild(path=path, workload=workload):
+                key = json.dumps([path, workload], sort_keys=True)
+                step = self.state.runs[frame_parts(frame.id)[0]].step
+                self.calls[step, "child", key, 1] += 1
+                self.commit(Wake(frame=frame.id, output=self.outputs.answer(key, "child", 0, 1)))
+
+    def some(self, turns: int) -> InputDrive:
+        """Start, and go on for so many turns or until the end."""
+        self.commit(Start(workload={}, level=LEVEL))
+        return self.more(turns)
+
+    def more(self, turns: int = TURNS_MAX) -> InputDrive:
+        while self.state.live and turns:
+            turns -= 1
+            self.turn += 1
+            assert self.turn < TURNS_MAX, "the execution does not end"
+            self.at += timedelta(milliseconds=self.pick(3_000, "time"))
+            self.go_on()
+        return self
+
+
+def edited(draw: st.DrawFn, document: dict[str, JSON]) -> tuple[dict[str, JSON], str]:
+    """A document with one change, and the kind of the change."""
+    made = copy.deepcopy(document)
+    steps: list[dict[str, JSON]] = made["workflow"]
+    pipelines = [*steps, *made.get("workbook", {}).values()]
+    tasks = [task for each in pipelines for task in each.get("tool", ())]
+    kind = draw(st.sampled_from(["nothing", "code", "input", "items", "guard", "set", "task", "step"]))
+    match kind:
+        case "code" if found := [task for task in tasks if task["kind"] == "python"]:
+            draw(st.sampled_from(found))["code"] = "result = 2"
+        case "input" if found := [task for task in tasks if task["kind"] in ("python", "noop", "playbook")]:
+            draw(st.sampled_from(found))["input"] = {"n": 77}
+        case "items":
+            made["workload"]["items"] = draw(st.sampled_from([[3, 2], [1, 3, 2], [3, 1, 2, 4], []]))
+        case "guard" if found := [arc for step in steps for arc in step.get("next", {}).get("arcs", ())]:
+            arc = draw(st.sampled_from(found))
+            assume(isinstance(arc.get("when"), str) and "< 5" in arc["when"])
+            arc["when"] = arc["when"].replace("< 5", "< 3")
+        case "set":
+            step = draw(st.sampled_from(steps))
+            step.setdefault("set", {})["ctx.added"] = 1
+        case "task" if found := [each for each in pipelines if "tool" in each]:
+            draw(st.sampled_from(found))["tool"].append({"name": "added", "kind": "python", "code": "result = 3"})
+        case "step":
+            step = draw(st.sampled_from(steps))
+            arcs = step.setdefault("next", {}).setdefault("arcs", [])
+            arcs.insert(0, {"step": "added"})
+            steps.append({"step": "added", "tool": {"kind": "python", "code": "result = 4"}})
+    return made, kind
+
+
+def fork(old: InputDrive, program: Program, schedule: int) -> tuple[InputDrive, Planner]:
+    """The new execution after its first commit."""
+    origin = ForkOrigin(execution="e", seq=0)
+    recording = Recording(old.program, "e", map(read_back, old.log))
+    planner = Planner(recording, program, "f", fork_start(recording, Start(fork=origin)))
+    while (needed := planner.advance()) is not None:
+        planner.start_loop(needed.run, {})
+    made = InputDrive(program, old.outputs, schedule)
+    made.state = State(execution_id="f")
+    made.at = old.at + timedelta(hours=1)
+    made.commit(Fork(facts=planner.finished_facts(made.at)))
+    return made, planner
+
+
+def recorded_calls(drive: InputDrive) -> Counter[Call]:
+    return +drive.calls
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Executable, dict[str, JSON], str]:
+    executable = draw(executables(calm=True))
+    document, kind = edited(draw, executable.document)
+    checked = check(json.dumps(document), kinds(), "random.yaml")
+    assume(not checked.errors)
+    return executable, document, kind
+
+
+@settings(SLOW, max_examples=examples(2_000))
+@given(cases(), OUTPUTS, SCHEDULES, st.integers(0, 60))
+def test_a_fork_ends_like_a_fresh_run_of_the_edited_playbook(
+    case: tuple[Executable, dict[str, JSON], str], outputs: CallOutputs, schedule: int, turns: int
+) -> None:
+    executable, document, kind = case
+    old = InputDrive(compiled(executable.document), outputs, schedule).some(turns)
+    program = compiled(document)
+    new, planner = fork(old, program, schedule + 1)
+    kept = planner.plan()
+    assert new.state.seq == len(planner.facts)
+    new.more()
+    fresh = InputDrive(program, outputs, schedule + 2).some(TURNS_MAX)
+    event(f"{kind}, {'calls are kept' if kept.kept_calls else 'nothing is kept'}")
+    assert new.state.status == fresh.state.status
+    assert msgspec.to_builtins(new.state.ctx) == msgspec.to_builtins(fresh.state.ctx)
+    if executable.steady:
+        assert new.state.end_output == fresh.state.end_output
+    assert findings(map(read_back, new.log)) == []
+    # Both directions: no call is missing, and none is made although it was kept.
+    if executable.steady:
+        assert recorded_calls(new) <= recorded_calls(fresh)
+        made_again = recorded_calls(new) & recorded_calls(old)
+        if kind == "nothing" and old.state.status in ("running", "ok"):
+            assert not made_again
