@@ -43,7 +43,8 @@ class SetRewriter:
         `whole`: the payload replaces all of the inbox, so that no key of an earlier token remains.
         """
         names = {*parts.SETS, "args"} if inbox else set(parts.SETS)
-        target: LayoutEntry | None = None
+        existing = holder.entry("set")
+        target = existing if existing is not None and isinstance(existing.value, Map) else None
         for entry in [each for each in holder.entries if each.name in names]:
             if whole and entry.name == "args" and inbox is not None and isinstance(entry.value, Map):
                 for each in entry.value.entries:
@@ -58,7 +59,7 @@ class SetRewriter:
             else:
                 self._join(target, converted)
                 detach(holder, entry)
-        if target is not None and isinstance(target.value, Map):
+        if target is not None and target is not existing and isinstance(target.value, Map):
             self._check_reference_names(target.value)
             if not target.value.entries:
                 drop(holder, target)

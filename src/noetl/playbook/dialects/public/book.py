@@ -195,6 +195,16 @@ def is_empty(node: Node | None) -> bool:
     return parts.is_null(node) or (isinstance(node, Map | List) and not node.entries)
 
 
+def constant(node: Node) -> str:
+    """A constant as it is written in an expression."""
+    assert isinstance(node, Leaf)
+    if node.null and not node.style:
+        return "none"
+    if not node.style and re.fullmatch(r"-?\d+(\.\d+)?|true|false", node.text):
+        return node.text
+    return "'" + node.text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
 def scalar(text: str) -> Leaf:
     """New text as a name if possible, otherwise in quotes."""
     return name_leaf(text)

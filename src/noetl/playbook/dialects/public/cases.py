@@ -14,6 +14,7 @@ from noetl.playbook.dialects.public.guards import inner_of
 from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, point, read_elsewhere
 from noetl.playbook.dialects.public.retries import add_rule, retry_action
 from noetl.playbook.dialects.public.routes import Branch, targets, write_branches
+from noetl.playbook.dialects.public.saves import fill, is_recorded
 from noetl.playbook.dialects.template_tokens import parse
 
 _OWN = ("response", "result", "this")
@@ -117,13 +118,14 @@ def _branch(book: Book, step: StepPart, body: Map) -> Branch | None:
     actions = _actions(book, step, then.value)
     if actions is not None and actions.tools and step.body.get("loop") is not None:
         _iteration_tools(book, step, when, actions)
-        return None
+        if not actions.arcs:
+            return None
     _events(book, step, when)
     if actions is None:
         return None
     for entry in actions.retries:
         _retry(book, step, when, entry)
-    if actions.tools and not _tools(book, step, when, actions):
+    if actions.tools and step.body.get("loop") is None and not _tools(book, step, when, actions):
         return None
     if actions.writes:
         _writes(book, step, when, actions)
@@ -156,9 +158,35 @@ def _actions(book: Book, step: StepPart, then: Node) -> _Actions | None:
                 refused = True
                 fix = _REFUSED.get(entry.name, "write an arc, a rule or a step for it")
                 book.refuse(entry.start, f"`{entry.name}` in a branch of `case` has no replacement", fix)
+            elif _stores(entry):
+                refused = not _stored(book, entry, made.tools) or refused
             else:
                 made.tools.append(entry)
     return None if refused else made
+
+
+def _stores(entry: LayoutEntry) -> bool:
+    """Is it a `sink` or `save`, or a tool with a table instead of a statement?"""
+    assert isinstance(entry.value, Map)
+    tool = entry.value.map("tool") or entry.value
+    if tool.text("kind") not in (None, "postgres", "duckdb", "http", "python", "event", "event_log"):
+        return False  # a tool like any other
+    bare = all(tool.get(key) is None for key in ("query", "command", "commands", "statement"))
+    return entry.name in ("sink", "save") or (tool.get("table") is not None and bare)
+
+
+def _stored(book: Book, entry: LayoutEntry, tools: list[LayoutEntry]) -> bool:
+    """A branch that stores the result: its task is a tool of the branch. False: refused."""
+    assert isinstance(entry.value, Map)
+    if is_recorded(entry.value):
+        book.note(entry.start, "dropped", f"the event log contains the result anyway; `{entry.name}` was removed")
+        return True
+    task = Map(start=entry.start)
+    if not fill(book, task, entry.value, entry, "", ()):
+        return False
+    task.entries = [each for each in task.entries if each.name != "name"]
+    tools.append(new(entry.name, Map(entries=[new("tool", task, entry.start)]), entry.start))
+    return True
 
 
 def _result(book: Book, step: StepPart, entry: LayoutEntry) -> bool:
@@ -289,7 +317,7 @@ def _iteration_tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Ac
     """Tools of a branch in a loop run in each iteration: they are further tasks of its pipeline."""
     tasks = parts.tasks(step.body)
     condition = _call_done(text_of(when.value) or "")
-    if not tasks or condition is None or actions.arcs or actions.retries or actions.writes:
+    if not tasks or condition is None or (actions.arcs and condition) or actions.retries or actions.writes:
         message = "a tool in a branch of a looped step runs once for each iteration"
         book.refuse(actions.tools[0].start, message, "add it as a further task to the pipeline of the step")
         return
@@ -321,7 +349,10 @@ def _call_done(text: str) -> str | None:
     if condition is None or parsed is None:
         return None
     left = [each.strip() for each in re.split(r"\band\b", condition)]
-    if not re.fullmatch(r"event\.name\s*==\s*['\"]call\.done['\"]", left[0]) or " or " in condition.split("and")[0]:
+    if (
+        not re.fullmatch(r"event\.name\s*==\s*['\"](call\.done|step\.exit)['\"]", left[0])
+        or " or " in condition.split("and")[0]
+    ):
         return None
     rest = [each for each in left[1:] if not re.fullmatch(r"(response|result|this) is defined", each)]
     joined = " and ".join(rest)

@@ -8,6 +8,7 @@ from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart, TaskPart
 from noetl.playbook.dialects.public.book import Book, child, discard, is_empty, is_template, move, new, put, text_of
+from noetl.playbook.dialects.public.retries import add_rule
 from noetl.playbook.dialects.template_tokens import parse
 
 _OWN = {
@@ -19,7 +20,7 @@ _OWN = {
     "playbook": frozenset({"path", "args", "input", "payload"}),
 }
 _UNREAD = {
-    "http": ("output_select", "chunk", "output", "result", "description", "pool"),
+    "http": ("output_select", "chunk", "output", "result", "description", "pool", "as"),
     "postgres": ("pool", "chunk", "output", "result", "description", "max_rows", "fetch"),
     "duckdb": ("output", "result", "description", "chunk"),
     "python": ("output", "result", "description", "output_select", "chunk"),
@@ -89,6 +90,34 @@ def unread_fields(book: Book) -> None:
             words = "; the task now waits for the child and returns its output" if key == "return_step" else ""
             code = "child-result" if key.startswith("return") or key == "result_step" else "dropped"
             book.note(entry.start, code, f"`{key}` of a {task.kind} task was removed{words}")
+
+
+def noop_results(book: Book) -> None:
+    """`result: {…}` of a noop task is what it returns: its `input`."""
+    for _, task in book.tasks():
+        entry = task.body.entry("result")
+        if task.kind == "noop" and entry is not None and isinstance(entry.value, Map) and not task.body.get("input"):
+            rename(entry, "input")
+            book.changed()
+
+
+def error_words(book: Book) -> None:
+    """`on_error: continue` of a task is a rule; `fail` and `stop` are what an error does anyway."""
+    for _, task in book.tasks():
+        entry = task.body.entry("on_error")
+        word = text_of(entry.value) if entry is not None else None
+        if entry is None or word is None:
+            continue
+        discard(task.body, entry)
+        if word in ("continue", "ignore", "skip"):
+            go_on = Map(entries=[new("do", plain("continue"), entry.start)])
+            add_rule(book, task.body, "output.status == 'error'", go_on, entry.start)
+            book.note(entry.start, "on-error", f"`on_error: {word}` is now a rule; later public engines ignored it")
+        elif word in ("fail", "stop", "raise"):
+            book.changed()
+        else:
+            fix = "write a rule under `spec.policy.rules`, or an arc for `event.name == 'step.failed'`"
+            book.refuse(entry.start, f"`on_error: {word}` has no replacement", fix)
 
 
 def http_fields(book: Book) -> None:

@@ -28,6 +28,7 @@ _OWN = ("result", "response", "this")  # the step's own result, where it has end
 _ENGINE = frozenset(
     {"event", "error", "loop", "loop_results", "context", "results", "payload", "env", "job", "_all_collected_items"}
 )
+_COUNTERS = (("current_index",), ("index",), ("current_item",))  # of `_loop`
 _OUTPUT = frozenset(
     {"status", "data", "ref", "error", "meta", "http", "pg", "py", "duckdb", "shell", "sqlite", "result", "result_ref"}
 )
@@ -71,7 +72,8 @@ class Resolver:
         root, path = reading.root, reading.path[1:]
         label = next((task for task in place.labels if task.name == root), None)
         if label is not None:
-            return self.label(label, path)
+            asked = template.tokens[reading.after].text == "is" if reading.after < len(template.tokens) else False
+            return self.label(label, path, asked=asked)
         if root in place.step.iterators and place.loop and root not in _RESERVED:
             return f"iter.{root}", 0
         if root == "iter":
@@ -80,6 +82,8 @@ class Resolver:
             return "iter.index", 1
         if root == "loop" and path[:1] in (("element",), ("item",)) and place.loop and place.step.iterators:
             return f"iter.{place.step.iterators[0]}", 1
+        if root == "_loop" and place.loop and place.step.iterators and path[:1] in _COUNTERS:
+            return ("iter.index" if path[0] != "current_item" else f"iter.{place.step.iterators[0]}"), 1
         if root in ("ctx", "workload", "vars") and path:
             return self.scoped(reading, root, path[0], place, template)
         if root in ("output", "outcome") and place.kind and self.book.public:
@@ -120,10 +124,13 @@ class Resolver:
         is_token = entry.text("kind") == "oauth2_client" and part in ("access_token", "token")
         return (f"keychain.{name}", 2) if is_token else None
 
-    def label(self, task: TaskPart, path: tuple[str, ...]) -> tuple[str, int] | None:
+    def label(self, task: TaskPart, path: tuple[str, ...], *, asked: bool) -> tuple[str, int] | None:
+        """A part of the result of a task; without a part all of it, unless a test asks whether there is one."""
         kind = task.kind or ""
-        if not self.book.public or not path:
+        if not self.book.public or (asked and not path):
             return None
+        if not path:
+            return shapes.whole(kind, task.name or ""), 0
         if path[0] in _OUTPUT and not (kind in SQL and path[:2] == ("data", "rows")):
             return None
         text, count, _ = shapes.read(kind, task.name or "", path, keys_of(task.body))
@@ -290,6 +297,8 @@ class Resolver:
             return f"workload.{root}", 0
         if "step" in written:
             return f"step.{root}", 0
+        if root == "null":
+            return "none", 0
         if root == "loop_index":
             return "iter.index", 0
         if root == "error":  # of a call of this step: there is none here, and `error is defined` is false
@@ -365,7 +374,7 @@ def _reads_public(resolver: Resolver) -> bool:
                 known = (
                     resolver.sources.keys() | resolver.workload | resolver.written.keys() | set(place.step.iterators)
                 )
-                if reading.root in known or reading.root == "job":
+                if reading.root in known or reading.root in ("job", "_loop"):
                     return True
             responses = (("output", "response"), ("outcome", "response"))
             if any(place.kind and reading.path[:2] in responses for reading in parsed.readings):
@@ -434,10 +443,19 @@ def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
             end = reading.parts[count - 1].end if count else reading.start + len(reading.root)
             edits.append(TextEdit(reading.start, end, text))
     edits += _statuses(parsed, place)
+    edits += _filters(parsed)
     if edits:
         made = replace(leaf, edits)
         leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
         resolver.book.changed()
+
+
+def _filters(parsed: ParsedTemplate) -> list[TextEdit]:
+    """Filters of the public engine with another name here."""
+    pairs = zip(parsed.tokens, parsed.tokens[1:], strict=False)
+    return [
+        TextEdit(word.start, word.end, "tojson") for bar, word in pairs if bar.text == "|" and word.text == "to_json"
+    ]
 
 
 def _statuses(parsed: ParsedTemplate, place: Place) -> list[TextEdit]:

@@ -41,10 +41,13 @@ def step_results(book: Book) -> None:
         _last_result(book, step)
         if step.body.get("tool") is not None or step.body.get("type") is not None:
             continue
-        for key in ("result", "data", "with"):
+        for key in ("return", "result", "data", "with"):
             entry = step.body.entry(key)
             if entry is None or step.body.get("tool") is not None or step.body.get("loop") is not None:
                 continue
+            named = text_of(entry.value) if key == "return" else None
+            if named is not None and named in book.step_names and named.isidentifier():
+                put(entry, quoted(f"{{{{ {named} }}}}"))
             if isinstance(entry.value, Map):
                 put_tool(entry, table(kind=plain("noop"), input=entry.value))
             elif isinstance(entry.value, Leaf) and is_template(entry.value.text):

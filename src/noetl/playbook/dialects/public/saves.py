@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, leaves, plain
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, plain
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, discard, is_template, new, text_leaf, text_of
+from noetl.playbook.dialects.public.book import Book, constant, discard, is_template, new, text_leaf, text_of
+from noetl.playbook.dialects.public.code import free_names, main_parameters
 from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, point, put_tool
+from noetl.playbook.dialects.public.sql import inline
 from noetl.playbook.dialects.template_tokens import parse
 
 _NAME = re.compile(r"[A-Za-z_][\w$]*(\.[A-Za-z_][\w$]*)?\Z")
 _EVENTS = ("event_log", "event", "events", "log")
 _RESULT = ("result", "data", "this", "response")
+_DATA = ("data", "args", "values", "params", "payload")
+_COMMANDS = ("statement", "command", "query", "commands", "sql")
 _FIX = "add a task to the pipeline that stores the data, with `INSERT INTO … VALUES ({{ <task>.data.… }})`"
 
 
@@ -40,10 +44,14 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     if not isinstance(entry.value, Map) or tool is None or not tasks:
         book.refuse(entry.start, f"this `{entry.name}` is not a mapping beside a tool", _FIX)
         return
+    if is_recorded(entry.value):
+        discard(holder, entry)
+        book.note(entry.start, "dropped", f"the event log contains the result anyway; `{entry.name}` was removed")
+        return
     owner = next((task for task in tasks if task.body is holder), tasks[-1])
     name = owner.name or "main"
     made = Map(start=entry.start)
-    if not _fill(book, made, entry.value, entry, name):
+    if not fill(book, made, entry.value, entry, name, _RESULT):
         return
     discard(holder, entry)
     pipeline = as_pipeline(step, owner, name)
@@ -59,83 +67,159 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
 def _alone(book: Book, entry: LayoutEntry, save: Map) -> None:
     """A `save` without a tool is the tool of its step."""
     made = Map(start=entry.start)
-    if _fill(book, made, save, entry, "result"):
+    if fill(book, made, save, entry, "", ()):
         made.entries = [each for each in made.entries if each.name != "name"]
         put_tool(entry, made)
         book.changed()
 
 
-def _fill(book: Book, made: Map, save: Map, entry: LayoutEntry, name: str) -> bool:
-    """The task of a `save`; False: refused."""
-    inner = save.map("tool") or save.map("storage") or save
-    words = [inner.text("kind"), inner.text("type"), save.text("storage"), save.text("tool"), save.text("kind")]
-    kind = next((word for word in words if word and word != "save"), None)
+def _settings(save: Map) -> Map:
+    """The mapping with the settings of the storage: `tool`, `storage`, or the block itself."""
+    return save.map("tool") or save.map("storage") or save
+
+
+def _found(save: Map, keys: tuple[str, ...]) -> LayoutEntry | None:
+    """The first of some settings, in the block or in its storage."""
+    holders = (save, _settings(save))
+    return next((found for key in keys for holder in holders if (found := holder.entry(key)) is not None), None)
+
+
+def storage_kind(save: Map) -> str | None:
+    """Where a block stores its data; without a word about it, in the event log."""
+    inner = _settings(save)
+    words = [inner.text(key) for key in ("kind", "type", "tool")]
+    words += [save.text(key) for key in ("storage", "tool", "kind", "type")]
+    named = next((word for word in words if word and word != "save"), None)
+    return named if named is not None or _found(save, ("table", *_COMMANDS)) is not None else "event_log"
+
+
+def is_recorded(save: Map) -> bool:
+    """Does the block only record the result of its own step?"""
+    data = _found(save, _DATA)
+    text = text_of(data.value) if data is not None else ""
+    whole = re.fullmatch(r"\{\{\s*(result|data|this|response)(\.data)?\s*\}\}", text.strip()) if text else None
+    return storage_kind(save) in _EVENTS and (data is None or whole is not None)
+
+
+def fill(book: Book, made: Map, save: Map, entry: LayoutEntry, name: str, roots: tuple[str, ...]) -> bool:
+    """Write the task of a block. Names in `roots` are the result of the task `name`. False: refused."""
+    kind = storage_kind(save)
+    data = _found(save, _DATA)
+    for leaf in leaves(data.value) if data is not None and name else ():
+        point(leaf, roots, name)
+    made.entries.append(new("name", plain(f"{entry.name}_result"), entry.start))
     if kind in _EVENTS:
-        return _recorded(book, made, save, entry)
+        return _recorded(book, made, data, entry)
+    if kind == "http":
+        return _request(book, made, save, data, entry)
+    if kind == "python":
+        return _code(book, made, save, data, entry)
     if kind not in ("postgres", "duckdb"):
         book.refuse(entry.start, f'a {entry.name} to "{kind}" has no replacement', _FIX)
         return False
-    sql = _statement(book, save, inner, entry, name)
+    sql = _statement(book, save, data, entry)
     if sql is None:
         return False
-    made.entries += [new("name", plain(f"{entry.name}_result"), entry.start), new("kind", plain(kind), entry.start)]
-    auth = inner.entry("auth") or save.entry("auth") or inner.entry("credential") or save.entry("credential")
+    made.entries.append(new("kind", plain(kind), entry.start))
+    _login(made, save)
+    command = text_leaf(sql)
+    if name:
+        point(command, roots, name)
+    made.entries.append(new("command", command, entry.start))
+    return True
+
+
+def _login(made: Map, save: Map) -> None:
+    auth = _found(save, ("auth", "credential"))
     if auth is not None:
         made.entries.append(new("auth", auth.value, auth.start))
-    made.entries.append(new("command", text_leaf(sql), entry.start))
-    return True
 
 
-def _recorded(book: Book, made: Map, save: Map, entry: LayoutEntry) -> bool:
-    """Data for the event log is the result of a task, which the log contains."""
-    data = save.get("data") or save.get("args")
-    if not isinstance(data, Map):
+def _recorded(book: Book, made: Map, data: LayoutEntry | None, entry: LayoutEntry) -> bool:
+    """Data for the event log is the input of a task, which the log contains."""
+    if data is None:
         book.refuse(entry.start, f"this `{entry.name}` has no data", "write a task `{kind: noop, input: {…}}`")
         return False
-    made.entries += [
-        new("name", plain(f"{entry.name}_result"), entry.start),
-        new("kind", plain("noop"), entry.start),
-        new("input", data, entry.start),
-    ]
+    value = data.value if isinstance(data.value, Map) else Map(entries=[new("data", data.value, data.start)])
+    made.entries += [new("kind", plain("noop"), entry.start), new("input", value, data.start)]
     return True
 
 
-def _statement(book: Book, save: Map, inner: Map, entry: LayoutEntry, name: str) -> str | None:
-    table = inner.text("table") or save.text("table")
-    data = next(
-        (
-            found
-            for key in ("data", "args", "values", "params")
-            for holder in (save, inner)
-            if (found := holder.get(key)) is not None
-        ),
-        None,
-    )
-    command = next(
-        (text for key in ("statement", "command", "query") for holder in (inner, save) if (text := holder.text(key))),
-        None,
-    )
-    if isinstance(data, Map):
-        for leaf in leaves(data):
-            point(leaf, _RESULT, name)
-    if command is not None:
-        return _parameters(command, data) if isinstance(data, Map) or data is None else None
-    if table is None or not _NAME.match(table) or not isinstance(data, Map) or not data.entries:
+def _request(book: Book, made: Map, save: Map, data: LayoutEntry | None, entry: LayoutEntry) -> bool:
+    """A storage that is a service: the data is sent as JSON."""
+    url = _found(save, ("endpoint", "url"))
+    if url is None:
+        book.refuse(entry.start, f"this `{entry.name}` has no `url`", "write a task `{kind: http, url: …, json: {…}}`")
+        return False
+    method = _found(save, ("method",))
+    made.entries.append(new("kind", plain("http"), entry.start))
+    made.entries.append(new("method", plain((text_of(method.value) if method else None) or "POST"), entry.start))
+    made.entries.append(new("url", url.value, url.start))
+    headers = _found(save, ("headers",))
+    if headers is not None:
+        made.entries.append(new("headers", headers.value, headers.start))
+    _login(made, save)
+    if data is not None:
+        made.entries.append(new("json", data.value, data.start))
+    return True
+
+
+def _code(book: Book, made: Map, save: Map, data: LayoutEntry | None, entry: LayoutEntry) -> bool:
+    """A storage that is code: it receives the data as `data`."""
+    code = _found(save, ("code", "script"))
+    text = text_of(code.value) if code is not None else None
+    if code is None or text is None:
+        book.refuse(entry.start, f"this `{entry.name}` has no `code`", "write a task `{kind: python, code: …}`")
+        return False
+    made.entries.append(new("kind", plain("python"), entry.start))
+    if "data" in (free_names(text) or set()) | set(main_parameters(text) or []):
+        value = data.value if data is not None else Map(style="flow")
+        made.entries.append(new("input", Map(entries=[new("data", value, entry.start)]), entry.start))
+    made.entries.append(new("code", code.value, code.start))
+    return True
+
+
+def _statement(book: Book, save: Map, data: LayoutEntry | None, entry: LayoutEntry) -> str | None:
+    values = data.value if data is not None else None
+    given = _found(save, _COMMANDS)
+    command = _joined(given)
+    if given is not None and command is not None:
+        return _parameters(command, values if isinstance(values, Map) else None)
+    where = _found(save, ("table",))
+    table = text_of(where.value) if where is not None else None
+    if table is None or not _NAME.match(table) or not isinstance(values, Map) or not values.entries:
         book.refuse(entry.start, f"this `{entry.name}` does not say which columns it writes", _FIX)
         return None
+    return _insert(book, save, table, values, entry)
+
+
+def _joined(entry: LayoutEntry | None) -> str | None:
+    """The statements of a setting: text, or a list of texts."""
+    if entry is None or not isinstance(entry.value, List):
+        return text_of(entry.value) if entry is not None else None
+    texts = [text for each in entry.value.entries if (text := text_of(each.value)) is not None]
+    return "".join(text.strip().rstrip(";") + ";\n" for text in texts)
+
+
+def _insert(book: Book, save: Map, table: str, values: Map, entry: LayoutEntry) -> str | None:
     columns: list[str] = []
-    values: list[str] = []
-    for each in data.entries:
-        text = each.value.text if isinstance(each.value, Leaf) else None
-        if text is None or not _NAME.match(each.name):
-            book.refuse(each.start, f'the value of "{each.name}" is not a single value', _FIX)
+    expressions: list[str] = []
+    for each in values.entries:
+        if not _NAME.match(each.name):
+            book.refuse(each.start, f'"{each.name}" is not the name of a column', _FIX)
             return None
         columns.append(each.name)
-        values.append(_value(each.value))
-    sql = f"INSERT INTO {table} ({', '.join(columns)})\nVALUES ({', '.join(values)})"
-    mode = inner.text("mode") or save.text("mode") or "append"
-    key = inner.get("key") or save.get("key")
-    keys = [text_of(each.value) or "" for each in key.entries] if isinstance(key, List) else [text_of(key) or ""]
+        expression = _value(each.value) if isinstance(each.value, Leaf) else _object(each.value)
+        if expression is None:
+            book.refuse(each.start, f'the value of "{each.name}" is not a single value', _FIX)
+            return None
+        expressions.append(expression)
+    sql = f"INSERT INTO {table} ({', '.join(columns)})\nVALUES ({', '.join(expressions)})"
+    given = _found(save, ("mode",))
+    mode = (text_of(given.value) if given is not None else None) or "append"
+    key = _found(save, ("key",))
+    named = key.value if key is not None else None
+    keys = [text_of(each.value) or "" for each in named.entries] if isinstance(named, List) else [text_of(named) or ""]
     if mode == "upsert":
         if not all(keys):
             book.refuse(entry.start, "an upsert needs `key`", "name the column that is unique: `key: id`")
@@ -149,8 +233,28 @@ def _statement(book: Book, save: Map, inner: Map, entry: LayoutEntry, name: str)
     return sql + "\n"
 
 
-def _value(node: object) -> str:
-    assert isinstance(node, Leaf)
+def _object(node: Node) -> str | None:
+    """A mapping or list as one expression; None if a text in it is more than a template or a constant."""
+    made = _expression(node)
+    return f"{{{{ {made} }}}}" if made is not None else None
+
+
+def _expression(node: Node) -> str | None:
+    if isinstance(node, Leaf):
+        parsed = parse(node.text) if is_template(node.text) else None
+        if is_template(node.text):
+            whole = parsed is not None and parsed.typed
+            return f"({node.text.strip()[2:-2].strip()})" if whole else None
+        return constant(node)
+    inner = [(each.name if isinstance(node, Map) else "", _expression(each.value)) for each in node.entries]
+    if any(text is None or "'" in name for name, text in inner):
+        return None
+    if isinstance(node, Map):
+        return "{" + ", ".join(f"'{name}': {text}" for name, text in inner) + "}"
+    return "[" + ", ".join(str(text) for _, text in inner) + "]"
+
+
+def _value(node: Leaf) -> str:
     if is_template(node.text):
         parsed = parse(node.text)
         if parsed is not None and parsed.typed:
@@ -164,13 +268,14 @@ def _value(node: object) -> str:
 
 
 def _parameters(command: str, data: Map | None) -> str:
-    """`:name` in a statement stands for a value of `data`."""
+    """`:name` and `{{ data.name }}` in a statement stand for a value of `data`."""
+    own: dict[str, str] = {}
     for each in data.entries if data is not None else []:
         if isinstance(each.value, Leaf):
-            value = _value(each.value)
+            own[each.name] = each.value.text
             pieces = re.split(rf"(?<![:\w]):{re.escape(each.name)}\b", command)
-            command = value.join(pieces)
-    return command
+            command = _value(each.value).join(pieces)
+    return inline(command, own, ("data", "args", "params")) if own else command
 
 
 def _save_task(book: Book, body: Map, save: Map) -> None:
@@ -179,7 +284,7 @@ def _save_task(book: Book, body: Map, save: Map) -> None:
     assert kind is not None
     made = Map(start=body.start)
     inner = body.map("save")
-    if not _fill(book, made, inner if inner is not None else save, kind, "result"):
+    if not fill(book, made, inner if inner is not None else save, kind, "", ()):
         return
     body.entries = [each for each in made.entries if each.name != "name"]
     book.changed()

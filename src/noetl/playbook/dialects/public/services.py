@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, plain, quoted, rename, table
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, discard, is_template, new, put, scalar, text_leaf, text_of
+from noetl.playbook.dialects.public.book import (
+    Book,
+    discard,
+    insert,
+    is_template,
+    move,
+    new,
+    put,
+    scalar,
+    text_leaf,
+    text_of,
+)
 from noetl.playbook.dialects.public.credentials import declare, default_of
 from noetl.playbook.dialects.public.outcomes import read_elsewhere
+from noetl.playbook.dialects.public.results import assume
+from noetl.playbook.dialects.public.retries import add_rule
 
 _KV = {"kv_put": "put", "kv_get": "get", "kv_delete": "delete", "kv_keys": "keys", "kv_list": "keys"}
 _SEND = {"publish": "publish", "js_publish": "publish", "request": "request"}
@@ -44,6 +58,45 @@ def nats_tasks(book: Book) -> None:
         book.changed()
 
 
+def gateway_tasks(book: Book) -> None:
+    """A callback of `gateway` publishes the data to the subject that the caller sends; without one it does nothing."""
+    for step, task in book.tasks():
+        kind, data = task.body.entry("kind"), task.body.entry("data") or task.body.entry("input")
+        if task.kind != "gateway" or kind is None:
+            continue
+        if (task.body.text("action") or "callback") != "callback":
+            message = f'the action "{task.body.text("action")}" of gateway has no replacement'
+            book.refuse(kind.start, message, "use a task of kind `nats` or `http`")
+            continue
+        content = Map(
+            entries=[
+                new("request_id", quoted("{{ workload.request_id | default('') }}"), kind.start),
+                new("execution_id", quoted("{{ execution_id }}"), kind.start),
+                new("step", scalar(step.name), kind.start),
+                new("status", plain("success"), kind.start),
+            ]
+        )
+        if data is not None:
+            content.entries.append(new("data", data.value, data.start))
+        kept = ("name", "kind", "desc", "spec", "set")
+        task.body.entries = [each for each in task.body.entries if each.name in kept]
+        put(kind, plain("nats"))
+        for made in (
+            new("auth", scalar("gateway_nats"), kind.start),
+            new("publish", quoted("{{ workload.callback_subject }}"), kind.start),
+            new("json", content, kind.start),
+        ):
+            insert(task.body, made, before=("spec", "set"))
+        skip = Map(entries=[new("do", plain("skip"), kind.start)])
+        add_rule(book, task.body, "not workload.callback_subject", skip, kind.start)
+        declare(
+            book, "gateway_nats", kind.start, made=table(name=scalar("gateway_nats"), kind=plain("nats_credential"))
+        )
+        words = "a gateway that expects it with http at `callback_url` gets nothing"
+        book.note(kind.start, "gateway-nats", f"the callback is published to `workload.callback_subject`; {words}")
+        assume(book, [key for key in ("callback_subject", "request_id") if key not in parts.workload_keys(book.root)])
+
+
 def _content(entry: LayoutEntry) -> None:
     """Mappings and lists are sent as JSON, text as it is."""
     text = text_of(entry.value)
@@ -69,7 +122,12 @@ def artifacts(book: Book) -> None:
     """`artifact` with `action: get` and a reference is `resolve`."""
     for _, task in book.tasks():
         kind = task.body.entry("kind")
+        inputs = task.body.map("input")
         given = task.body.entry("result_ref") or task.body.entry("ref")
+        if given is None and inputs is not None and task.kind in ("artifact", "result_fetch"):
+            given = inputs.entry("result_ref") or inputs.entry("ref")
+            if given is not None:
+                move(given, inputs, task.body)
         action = task.body.text("action") or task.body.text("operation") or "get"
         if kind is None or task.kind not in ("artifact", "result_fetch") or given is None or action != "get":
             continue

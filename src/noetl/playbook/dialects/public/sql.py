@@ -18,7 +18,7 @@ _INPUTS = {  # the fields that may be in `input`
     "http": frozenset({"url", "method", "params", "headers", "json", "form", "body", "multipart", "response", "auth"}),
     "shell": frozenset({"argv", "sh", "env", "cwd", "stdin", "parse", "auth"}),
 }
-_FIELDS = ("query", "command", "commands", "cmds", "sql", "statement")
+_FIELDS = ("query", "command", "commands", "cmds", "sql", "statement", "code")
 _ESCAPED = re.compile(r"\|\s*replace\(\s*(?:\"'\"\s*,\s*\"''\"|'\\''\s*,\s*'\\'\\'')\s*\)")
 _JOINED = re.compile(r"(?i)(\bIN\s*\(\s*)\{\{(.*?)\|\s*join\(\s*['\"],\s*['\"]\s*\)\s*\}\}", re.DOTALL)
 _NAMED = re.compile(
@@ -37,6 +37,10 @@ def sql_fields(book: Book) -> None:
             continue
         body = task.body
         _decoded(book, body)
+        bound = body.entry("parameters")
+        if bound is not None and body.get("params") is None:
+            rename(bound, "params")
+            book.changed()
         found = [entry for key in _FIELDS if (entry := body.entry(key)) is not None]
         if not found:
             continue
@@ -127,29 +131,36 @@ def _inline_all(entry: LayoutEntry, own: dict[str, str]) -> None:
 
 
 def _inline(entry: LayoutEntry, own: dict[str, str]) -> None:
-    """Put the expressions of arguments in place of their names."""
     text = text_of(entry.value) or ""
+    made = inline(text, own, ("input", "args"))
+    if made != text:
+        change_text(entry, made)
+
+
+def inline(text: str, own: dict[str, str], scopes: tuple[str, ...]) -> str:
+    """Put the expressions of arguments in place of their names, which may have one of some scopes."""
     parsed = parse(text)
-    if parsed is None:
-        return
     made, position = "", 0
-    for reading in parsed.readings:
+    for reading in parsed.readings if parsed is not None else []:
         path = reading.path
-        offset = 1 if path[0] in ("input", "args") and len(path) > 1 else 0
+        offset = 1 if path[0] in scopes and len(path) > 1 else 0
         if path[offset] not in own or reading.start < position:
             continue
         value = own[path[offset]]
         whole = parse(value) if "{{" in value else None
         if whole is not None and whole.typed:
             inner = "(" + value[whole.tokens[0].end : whole.tokens[-1].start].strip() + ")"
+        elif "{{" in value:
+            if "{%" in value:
+                continue
+            inner = f"({_concatenated(value)})"
         else:
             escaped = value.replace("\\", "\\\\").replace("'", "\\'")
             inner = f"'{escaped}'"
         end = reading.parts[0].end if offset else reading.start + len(reading.root)
         made += text[position : reading.start] + inner
         position = end
-    if position:
-        change_text(entry, made + text[position:])
+    return made + text[position:]
 
 
 def sql_templates(book: Book) -> None:
@@ -267,20 +278,28 @@ def _literal(text: str) -> str:
         return text
     if "{%" in inner:
         return text
-    parts: list[str] = []
-    position = 0
-    for found in TEMPLATE.finditer(inner):
-        if found.start() > position:
-            parts.append(_quoted(inner[position : found.start()]))
-        parts.append(f"({found.group()[2:-2].strip()})")
+    pieces = [piece if "{{" in piece else piece.replace("''", "'") for piece in _pieces(inner)]
+    return "{{ " + _concatenated("".join(pieces)) + " }}"
+
+
+def _pieces(text: str) -> list[str]:
+    """The templates of a text, and what is between them."""
+    made, position = [], 0
+    for found in TEMPLATE.finditer(text):
+        made += [text[position : found.start()], found.group()]
         position = found.end()
-    if position < len(inner):
-        parts.append(_quoted(inner[position:]))
-    return "{{ " + " ~ ".join(parts) + " }}"
+    return [piece for piece in [*made, text[position:]] if piece]
+
+
+def _concatenated(text: str) -> str:
+    """Text with templates as one expression."""
+    return " ~ ".join(
+        f"({piece[2:-2].strip()})" if piece.startswith("{{") else _quoted(piece) for piece in _pieces(text)
+    )
 
 
 def _quoted(text: str) -> str:
-    return "'" + text.replace("''", "'").replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _names(text: str, before: str) -> str:

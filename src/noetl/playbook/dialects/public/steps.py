@@ -8,6 +8,7 @@ from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import (
     Book,
     child,
+    constant,
     discard,
     insert,
     is_empty,
@@ -19,20 +20,22 @@ from noetl.playbook.dialects.public.book import (
     text_of,
 )
 from noetl.playbook.dialects.public.code import free_names, main_parameters
-from noetl.playbook.dialects.template_tokens import free_reads
+from noetl.playbook.dialects.public.retries import add_rule
+from noetl.playbook.dialects.template_tokens import free_reads, parse
 
 # Keys that stay on the step. Everything else beside `type` or `tool: kind` is a field of the tool.
 _STEP = frozenset(
     {
         "step", "name", "desc", "description", "next", "loop", "set", "vars", "case", "spec", "when", "tool", "type",
-        "compensate", "call", "end_loop", "collection", "element", "iterator", "in", "concurrency", "where", "limit",
-        "chunk", "order_by", "enumerate", *parts.SETS,
+        "compensate", "call", "end_loop", "pass", "collection", "element", "iterator", "in", "concurrency", "where",
+        "limit", "chunk", "order_by", "enumerate", *parts.SETS,
     }
 )  # fmt: skip
 _ITERATOR = ("collection", "element", "mode", "concurrency", "where", "limit", "chunk", "order_by", "enumerate")
-_NO_TOOL = frozenset({"start", "end", "log", "plugin_type"})
+_NO_TOOL = frozenset({"start", "end", "log", "plugin_type", "router"})
 _KINDS = {"playbooks": "playbook", "sql": "postgres", "requests": "http"}
-_MOVED = frozenset({"args", "with", "input", "data", "payload"})
+_ARGUMENTS = frozenset({"python", "postgres", "duckdb", "shell", "playbook", "workbook"})  # kinds that `data` feeds
+_TRUE = ("true", "1", "yes", "on", "pass", "ignore")
 
 
 def step_names(book: Book) -> None:
@@ -141,6 +144,10 @@ def _kind_only(book: Book, step: StepPart) -> None:
     kind = text_of(tool.value) if tool is not None else None
     if tool is None or kind is None or kind == "iterator" or is_template(kind):
         return
+    if kind in _NO_TOOL:
+        discard(body, tool)
+        book.note(tool.start, "dropped", f"`tool: {kind}` runs no tool; it was removed")
+        return
     assert isinstance(tool.value, Leaf)
     inner = Map(entries=[new("kind", Leaf(raw=tool.value.raw, text=kind, style=tool.value.style), tool.start)])
     inner.start = tool.value.start
@@ -174,7 +181,7 @@ def _stray_fields(book: Book, step: StepPart) -> None:
         return
     canonical = {"step", "desc", "input", "spec", "loop", "tool", "set", "next", "compensate", "args"}
     for entry in list(body.entries):
-        if entry.name in canonical or entry.name in _STEP or entry.name in ("result", "output", "as", "pass", "run"):
+        if entry.name in canonical or entry.name in _STEP or entry.name in ("result", "output", "as", "run", "return"):
             continue
         if tool.get(entry.name) is None:
             move(entry, body, tool)
@@ -258,11 +265,38 @@ def assertions(book: Book) -> None:
 def dead_keys(book: Book) -> None:
     """Keys of a step that no interpreter reads."""
     for step in book.steps:
-        for key in ("end_loop", "as", "pass", "output"):
+        for key in ("end_loop", "as", "output"):
             entry = step.body.entry(key)
             if entry is not None:
                 discard(step.body, entry)
                 book.note(entry.start, "dropped", f"no engine reads `{key}` of a step beside its tool; it was removed")
+
+
+def passed_steps(book: Book) -> None:
+    """`pass` of a step: if it is true, the step runs no tool and goes on. Later public engines ignore it."""
+    for step in book.steps:
+        entry = step.body.entry("pass")
+        text = (text_of(entry.value) or "").strip() if entry is not None else ""
+        if entry is None:
+            continue
+        parsed = parse(text) if is_template(text) else None
+        tool = step.body.entry("tool")
+        if parsed is not None and parsed.typed:
+            words = ", ".join(f"'{word}'" for word in _TRUE)
+            inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
+            for task in parts.tasks(step.body):
+                skip = Map(entries=[new("do", plain("skip"), entry.start)])
+                add_rule(book, task.body, f"(({inner}) | string | lower) in [{words}]", skip, entry.start)
+            book.note(entry.start, "pass-skips", "`pass` is now a rule that skips the tasks; later engines ignored it")
+        elif is_template(text):
+            book.refuse(entry.start, "this `pass` is not one template", 'write `pass: "{{ … }}"`')
+            continue
+        elif text.lower() in _TRUE and tool is not None:
+            discard(step.body, tool)
+            book.note(entry.start, "pass-skips", "`pass` is true, so the tool of the step was removed")
+        else:
+            book.changed()
+        discard(step.body, entry)
 
 
 def empty_mappings(book: Book) -> None:
@@ -284,7 +318,7 @@ def empty_mappings(book: Book) -> None:
 def task_arguments(book: Book) -> None:
     """`with`, `args` and `data` of a task are its `input`."""
     for _, task in book.tasks():
-        for key in ("args", "with", *(("data",) if task.kind in ("python", "postgres", "duckdb", "shell") else ())):
+        for key in ("args", "with", *(("data",) if task.kind in _ARGUMENTS else ())):
             entry = task.body.entry(key)
             inner = task.body.get("input")
             if entry is None or not isinstance(entry.value, Map) or (key == "args" and inner is not None):
@@ -323,7 +357,27 @@ def hand_on(book: Book) -> None:
         keys += sorted(received.get(step.name, set()) - set(keys))
         scope = own.name if own is not None else "args"
         for task in parts.tasks(step.body):
+            _overlay(book, task.body, task.kind or "", received.get(step.name, set()), scope)
             _bind(book, task.body, task.kind or "", keys, scope)
+
+
+def _overlay(book: Book, body: Map, kind: str, keys: set[str], scope: str) -> None:
+    """What an arc brings takes precedence over an argument of the tool with the same name."""
+    inputs = body.map("input") if kind in ("python", "playbook", "workbook") else None
+    for entry in inputs.entries if inputs is not None else []:
+        text = entry.value.text if isinstance(entry.value, Leaf) and entry.value.style != "*" else None
+        if entry.name not in keys or text is None or not entry.name.isidentifier():
+            continue
+        parsed = parse(text) if is_template(text) else None
+        if any(reading.path[:2] == (scope, entry.name) for reading in (parsed.readings if parsed is not None else [])):
+            continue
+        default = constant(entry.value)
+        if parsed is not None and parsed.typed:
+            default = f"({text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()})"
+        elif is_template(text):
+            continue
+        put(entry, quoted(f"{{{{ {scope}.{entry.name} | default({default}) }}}}"))
+        book.changed()
 
 
 def _bind(book: Book, body: Map, kind: str, keys: list[str], scope: str) -> None:

@@ -9,8 +9,9 @@ from noetl.cli.checker import installed_kinds
 from noetl.errors import PlaybookError
 from noetl.playbook.migrate import migrate
 from tests.public_idioms import HEAD, IDIOMS, book
+from tests.public_idioms_legacy import OLDEST, SAVES
 
-CASES = IDIOMS | {
+CASES = IDIOMS | SAVES | OLDEST | {
     "metadata at the root": (
         "apiVersion: noetl.io/v1\nkind: Playbook\nname: a\npath: t/a\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         ["metadata:\n  name: a\n  path: t/a\n", "apiVersion: noetl.io/v2"],

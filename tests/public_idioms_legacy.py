@@ -1,0 +1,232 @@
+"""Idioms of the oldest public playbooks: `save` and `sink`, `pass`, `on_error`, callbacks, arguments of arcs."""
+
+from __future__ import annotations
+
+from tests.public_idioms import book
+
+SAVES = {
+    "a sink that records the result": (
+        book("workflow:\n- step: start\n  tool: python\n  code: result = 1\n  sink: {tool: event_log, args: '{{ result }}'}\n"),
+        ["code: result = 1"],
+        {"dropped"},
+    ),
+    "a sink that records other values": (
+        book(
+            """\
+            workload: {n: 1}
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              sink: {tool: event, args: {y: "{{ result.x }}", n: "{{ n }}"}}
+            """
+        ),
+        ["name: sink_result", "kind: noop", "{{ main.data.x }}", "{{ workload.n }}"],
+        {"save-task"},
+    ),
+    "a save without a storage": (
+        book("workload: {n: 1}\nworkflow:\n- step: start\n  save: {data: {n: '{{ workload.n }}'}}\n"),
+        ["kind: noop", "input: {n: '{{ workload.n }}'}"],
+        set(),
+    ),
+    "a save to a service": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              save: {storage: {type: http, endpoint: http://x, headers: {X-A: b}}, data: {x: "{{ result.x }}"}}
+            """
+        ),
+        ["kind: http", "method: POST", "url: http://x", "headers: {X-A: b}", 'json: {x: "{{ main.data.x }}"}'],
+        {"save-task"},
+    ),
+    "a save by code": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              sink:
+                storage:
+                  tool: python
+                  args: "{{ result }}"
+                  code: |
+                    def main(data):
+                        return len(data)
+            """
+        ),
+        ["name: sink_result", "kind: python", 'data: "{{ main.data }}"', "def main(data):"],
+        {"save-task"},
+    ),
+    "a statement with values of the result": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              save:
+                storage: {tool: postgres, auth: pg}
+                statement: "INSERT INTO t VALUES ('{{ result.x }}', :b, '{{ data.c }}')"
+                data: {b: "it's", c: "{{ result.x }}-{{ execution_id }}"}
+            """
+        ),
+        ["VALUES ('{{ main.data.x }}', 'it''s', '{{ ((main.data.x) ~ '-' ~ (execution_id)) }}')"],
+        {"save-task"},
+    ),
+    "a column with a mapping": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              sink: {tool: postgres, auth: pg, table: t, args: {id: 1, doc: {a: "{{ result.x }}", b: [1, two]}}}
+            """
+        ),
+        ["INSERT INTO t (id, doc)", "VALUES (1, {{ {'a': (main.data.x), 'b': [1, 'two']} }})"],
+        {"save-task"},
+    ),
+    "a sink in a branch": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              case:
+              - when: "{{ event.name == 'step.exit' and response is defined }}"
+                then:
+                - sink: {tool: postgres, auth: pg, table: t, args: {x: "{{ response.x }}"}}
+                - next: [{step: end}]
+            - step: end
+              tool: {kind: noop}
+            """
+        ),
+        ["step: start_sink", "INSERT INTO t (x)", "VALUES ({{ ctx.start.x }})"],
+        {"step-made", "step-result", "arc-on-failure"},
+    ),
+    "a sink for each iteration, and a target after the loop": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workload: {items: [1]}
+            workflow:
+            - step: start
+              loop: {in: "{{ workload.items }}", iterator: item}
+              tool: {kind: python, args: {n: "{{ item }}"}, code: 'result = {"x": n}'}
+              case:
+              - when: "{{ event.name == 'call.done' and response is defined }}"
+                then:
+                  sink: {tool: postgres, auth: pg, table: t, args: {x: "{{ response.x }}"}}
+                  next: [{step: end}]
+            - step: end
+              tool: {kind: noop}
+            """
+        ),
+        ["VALUES ({{ main.data.x }})", "event.name == 'loop.done'"],
+        {"step-made", "per-iteration"},
+    ),
+}  # fmt: skip
+
+OLDEST = {
+    "a step that is passed": (
+        book("workload: {skip: true}\nworkflow:\n- step: start\n  pass: '{{ workload.skip }}'\n  type: python\n  code: result = 1\n"),
+        ["((workload.skip) | string | lower) in ['true', '1', 'yes', 'on', 'pass', 'ignore']", "do: skip"],
+        {"pass-skips"},
+    ),
+    "a step that is always passed": (
+        book("workflow:\n- step: start\n  pass: true\n  type: python\n  code: result = 1\n  next: [{step: end}]\n- step: end\n"),
+        ["- step: start\n"],
+        {"pass-skips", "arc-on-failure"},
+    ),
+    "an error that is ignored": (
+        book("workflow:\n- step: start\n  type: http\n  url: http://x\n  on_error: continue\n"),
+        ["\"{{ output.status == 'error' }}\"", "do: continue"],
+        {"on-error"},
+    ),
+    "a router without a tool": (
+        book("workflow:\n- step: start\n  tool: router\n  next: [{step: end}]\n- step: end\n  tool: end\n"),
+        ["- step: start\n  next:"],
+        {"dropped", "arc-on-failure"},
+    ),
+    "the number of an iteration": (
+        book(
+            """\
+            workload: {items: [1]}
+            workflow:
+            - step: start
+              loop: {in: "{{ workload.items }}", iterator: item}
+              tool: {kind: noop, input: {n: "{{ _loop.current_index }}", item: "{{ _loop.current_item }}"}}
+            """
+        ),
+        ["{{ iter.index }}", "{{ iter.item }}"],
+        set(),
+    ),
+    "the result of another step is returned": (
+        book("workflow:\n- step: start\n  tool: {kind: python, code: result = 1}\n  next: [{step: end}]\n- step: end\n  return: start\n"),
+        ["code: \"result = value\"", "{{ ctx.start }}"],
+        {"step-made", "step-result", "arc-on-failure"},
+    ),
+    "the result of noop": (
+        book("workload: {n: 1}\nworkflow:\n- step: start\n  tool:\n  - {name: a, kind: noop, result: {n: '{{ n }}'}}\n"),
+        ["kind: noop, input: {n: '{{ workload.n }}'}"],
+        set(),
+    ),
+    "an artifact that is read by its arguments": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: result = 1}
+              next: [{step: load}]
+            - step: load
+              tool: [{load_it: {kind: artifact, action: get, args: {result_ref: "{{ start._ref }}"}}}]
+            """
+        ),
+        ["kind: resolve", "{{ ctx.start_ref }}"],
+        {"step-result", "arc-on-failure"},
+    ),
+    "an answer through the gateway": (
+        book(
+            """\
+            workload: {n: 1}
+            workflow:
+            - step: start
+              tool: {kind: gateway, action: callback, step: s, data: {n: "{{ workload.n }}"}}
+            """
+        ),
+        ["kind: nats", 'publish: "{{ workload.callback_subject }}"', "{{ not workload.callback_subject }}", "do: skip",
+         "callback_subject: null", 'data: {n: "{{ workload.n }}"}', "kind: nats_credential"],
+        {"gateway-nats", "keychain-stored", "assumed-input"},
+    ),
+    "parameters of SQL": (
+        book("keychain: [{name: pg, kind: stored}]\nworkload: {n: 1}\nworkflow:\n- step: start\n  tool: {kind: postgres, auth: pg, code: 'SELECT $1', parameters: ['{{ n }}']}\n"),
+        ["command: 'SELECT $1'", "params: ['{{ workload.n }}']"],
+        set(),
+    ),
+    "arguments of an arc and of the tool": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"x": 1}'}
+              case:
+              - when: "{{ event.name == 'call.done' and response.x }}"
+                then:
+                - set: [{name: y, value: "{{ response.x }}"}]
+                - next: [{step: end, args: {k: "{{ response.x }}"}}]
+            - step: end
+              tool: {kind: python, args: {k: null, m: 2}, code: result = k + m}
+            """
+        ),
+        ["ctx.y: \"{{ output.data.x }}\"\n", "ctx.end_input.k: \"{{ output.data.x }}\"\n",
+         "k: \"{{ input.k | default(none) }}\", m: 2"],
+        set(),
+    ),
+    "a filter with another name, and null": (
+        book("workload: {n: 1}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {a: '{{ n | to_json }}', b: '{{ null }}'}}\n"),
+        ["{{ workload.n | tojson }}", "{{ none }}"],
+        set(),
+    ),
+}  # fmt: skip
