@@ -230,3 +230,119 @@ OLDEST = {
         set(),
     ),
 }  # fmt: skip
+
+PASSED = {
+    "a secret for a block": (
+        book(
+            """\
+            keychain: [{name: token, kind: stored}]
+            workbook:
+            - name: ask
+              type: http
+              url: http://x
+              headers: {Authorization: "Bearer {{ key }}"}
+            - name: measure
+              type: python
+              code: |
+                def main(key, n):
+                    return len(key) + n
+            workflow:
+            - step: start
+              type: workbook
+              task: ask
+              with: {key: "{{ keychain.token }}"}
+              next: [{step: end}]
+            - step: end
+              type: workbook
+              task: measure
+              with: {key: "{{ keychain.token }}", n: 1}
+            """
+        ),
+        ["Bearer {{ keychain.token }}", "def main(n, _main=main):", 'key=os.environ["KEY"])', 'KEY: "{{ keychain.token }}"'],
+        {"secret-input", "arc-on-failure"},
+    ),
+    "a secret for a script": (
+        book(
+            """\
+            keychain: [{name: token, kind: stored}]
+            workflow:
+            - step: start
+              tool: python
+              args: {key: "{{ keychain.token }}"}
+              code: result = len(key)
+            """
+        ),
+        ['key = os.environ["KEY"]', 'KEY: "{{ keychain.token }}"'],
+        {"secret-input"},
+    ),
+    "secrets of a request": (
+        book(
+            """\
+            workload: {path: projects/1/secrets/id/versions/1}
+            workflow:
+            - step: start
+              type: http
+              method: POST
+              url: http://x
+              auth: {api: {type: oauth2_client_credentials, provider: secret_manager, client_id_key: "{{ workload.path }}"}}
+              data: {client_id: "{{ auth.api.client_id }}"}
+            """
+        ),
+        ["name: api_client_id", "key: projects/1/secrets/id/versions/1", 'client_id: "{{ keychain.api_client_id }}"'],
+        {"keychain-stored"},
+    ),
+    "rows of a service": (
+        book(
+            """\
+            workload: {pg: my_pg}
+            workflow:
+            - step: start
+              tool:
+                kind: transfer
+                chunk_size: 10
+                source: {type: http, url: http://x, data_path: items}
+                target: {type: postgres, auth: "{{ workload.pg }}", table: public.t, mapping: {id: id, city: address.city}}
+            """
+        ),
+        ["name: transfer_fetch", "INSERT INTO public.t (id, city)", "'city', item #> '{address,city}'", "auth: my_pg",
+         "(transfer_fetch.data.items | default([]))"],
+        {"transfer-tasks", "auth-fixed", "keychain-stored", "dropped"},
+    ),
+    "rows of a database": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: transfer, source: {tool: postgres, auth: pg, query: SELECT 1}, target: {tool: postgres, auth: pg, table: t}}
+            """
+        ),
+        ["source: {kind: postgres", "target: {kind: postgres"],
+        set(),
+    ),
+    "a file of SQL for another database": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workload: {db: trades}
+            workflow:
+            - step: start
+              tool: {kind: postgres, auth: pg, with: {db_name: "{{ workload.db }}"}, script: {uri: ./a.sql, source: {type: file}}}
+            """
+        ),
+        ["connect ' ~ (workload.db) }} -f {{ './a.sql' }}"],
+        {"sql-file"},
+    ),
+    "a file as a table": (
+        book(
+            """\
+            workload: {bucket: b, file: a.parquet}
+            workflow:
+            - step: start
+              tool: {kind: duckdb, spec: {external_access: true}, commands: "SELECT * FROM 'gs://{{ bucket }}/{{ file }}'"}
+            """
+        ),
+        ["FROM read_parquet({{ 'gs://' ~ (workload.bucket) ~ '/' ~ (workload.file) }})"],
+        set(),
+    ),
+}  # fmt: skip

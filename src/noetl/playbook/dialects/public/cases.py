@@ -41,6 +41,8 @@ def case_blocks(book: Book) -> None:
         case = step.body.entry("case")
         if case is not None:
             _case(book, step, case)
+        else:
+            _drop_modes(book, step)
 
 
 def _case(book: Book, step: StepPart, case: LayoutEntry) -> None:

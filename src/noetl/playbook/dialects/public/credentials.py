@@ -6,12 +6,14 @@ import re
 
 from noetl.playbook import language
 from noetl.playbook.dialects import parts
+from noetl.playbook.dialects.layout.scalars import TextEdit, replace
 from noetl.playbook.dialects.layout.tree import (
     LayoutEntry,
     Leaf,
     List,
     Map,
     item,
+    leaves,
     name_leaf,
     plain,
     quoted,
@@ -94,6 +96,54 @@ def auth_forms(book: Book) -> None:
             entry = holder.entry("auth") if holder is not None else None
             if holder is not None and entry is not None:
                 _auth(book, task, holder, entry)
+
+
+def side_auth(book: Book, task: TaskPart, side: Map) -> None:
+    """`auth` of one side of a transfer."""
+    entry = side.entry("auth")
+    if entry is None:
+        return
+    _auth(book, task, side, entry)
+    name = text_of(entry.value)
+    if name is not None and _VALID.match(name):
+        declare(book, name, entry.start)
+
+
+def read_credentials(book: Book) -> None:
+    """`{{ auth.api.client_id }}` with `auth: {api: {client_id_key: path}}` reads a secret of that path."""
+    for _, task in book.tasks():
+        entry = task.body.entry("auth")
+        aliases = entry.value.entries if entry is not None and isinstance(entry.value, Map) else []
+        names: dict[tuple[str, str], str] = {}
+        for alias in aliases:
+            body = alias.value if isinstance(alias.value, Map) else Map()
+            for each in body.entries if body.text("provider") == "secret_manager" else []:
+                key = text_of(each.value) or ""
+                key = (default_of(book, key) or "") if is_template(key) else key
+                if each.name.endswith("_key") and key:
+                    name = f"{alias.name}_{each.name[:-4]}"
+                    names[alias.name, each.name[:-4]] = name
+                    made = table(name=scalar(name), kind=plain("secret_manager"), provider=plain("gcp"))
+                    made.entries.append(new("key", scalar(key), each.start))
+                    declare(book, name, each.start, made=made)
+        if entry is None or not names or len({alias for alias, _ in names}) < len(aliases):
+            continue
+        discard(task.body, entry)
+        for leaf in leaves(task.body):
+            _read(leaf, names)
+        book.changed()
+
+
+def _read(leaf: Leaf, names: dict[tuple[str, str], str]) -> None:
+    parsed = parse(leaf.text) if is_template(leaf.text) else None
+    edits = [
+        TextEdit(reading.start, reading.parts[1].end, f"keychain.{names[reading.path[1], reading.path[2]]}")
+        for reading in (parsed.readings if parsed is not None else [])
+        if reading.root == "auth" and reading.path[1:3] in names
+    ]
+    if edits:
+        made = replace(leaf, edits)
+        leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
 
 
 def _auth(book: Book, task: TaskPart, holder: Map, entry: LayoutEntry) -> None:
@@ -239,9 +289,9 @@ def _credential(book: Book, task: TaskPart, entry: LayoutEntry) -> tuple[str, st
     if len(fitting) == 1 and isinstance(fitting[0].value, Map):
         found = _direct(book, task, fitting[0].value)
         return found if found is not None else (fitting[0].name, None)
-    leaves = [(each.name, text) for each in value.entries if (text := text_of(each.value))]
-    if not inner and len(leaves) == 1 and not is_template(leaves[0][1]):
-        return leaves[0][1], None
+    texts = [text for each in value.entries if (text := text_of(each.value))]
+    if not inner and len(texts) == 1 and not is_template(texts[0]):
+        return texts[0], None
     message = "`auth` does not say which credential the tool needs"
     book.refuse(entry.start, message, "write the name of one keychain entry: `auth: <name>`")
     return None

@@ -21,6 +21,7 @@ from noetl.playbook.dialects.public.credentials import declare, default_of
 from noetl.playbook.dialects.public.outcomes import read_elsewhere
 from noetl.playbook.dialects.public.results import assume
 from noetl.playbook.dialects.public.retries import add_rule
+from noetl.playbook.dialects.template_tokens import parse
 
 _KV = {"kv_put": "put", "kv_get": "get", "kv_delete": "delete", "kv_keys": "keys", "kv_list": "keys"}
 _SEND = {"publish": "publish", "js_publish": "publish", "request": "request"}
@@ -139,12 +140,27 @@ def artifacts(book: Book) -> None:
         book.changed()
 
 
+def _database(body: Map) -> str | None:
+    """The expression of the only argument `db_name`, which chooses another database than that of the credential."""
+    inputs = body.map("input")
+    text = inputs.text("db_name") if inputs is not None and len(inputs.entries) == 1 else None
+    if text is None:
+        return None
+    parsed = parse(text) if is_template(text) else None
+    if parsed is None:
+        return None if is_template(text) or not text.isidentifier() else f"'{text}'"
+    return f"({text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()})" if parsed.typed else None
+
+
 def sql_file(book: Book, step: StepPart, body: Map, script: LayoutEntry, uri: str) -> bool:
     """A file of SQL runs with psql, which commits each statement like the public engine. False: not possible."""
     auth = body.entry("auth")
     text = text_of(auth.value) if auth is not None else None
     name = default_of(book, text) if text is not None and is_template(text) else text
     others = [each.name for each in body.entries if each.name not in ("name", "kind", "desc", "auth", "script")]
+    database = _database(body) if others == ["input"] else None
+    if database is not None:
+        others = []
     kind = body.entry("kind")
     if not name or auth is None or kind is None or others or read_elsewhere(book, step.name):
         return False
@@ -152,7 +168,11 @@ def sql_file(book: Book, step: StepPart, body: Map, script: LayoutEntry, uri: st
     put(kind, plain("shell"))
     discard(body, auth)
     file = uri if is_template(uri) else "{{ '" + uri.replace("'", "\\'") + "' }}"
-    put(script, text_leaf(f'psql "$DATABASE_URL" -q -f {file}'))
+    given = body.entry("input")
+    if given is not None:
+        discard(body, given)
+    chosen = f"-c {{{{ '\\\\connect ' ~ {database} }}}} " if database is not None else ""
+    put(script, text_leaf(f'psql "$DATABASE_URL" -q {chosen}-f {file}'))
     rename(script, "sh")
     env = Map(entries=[new("DATABASE_URL", quoted(f"{{{{ keychain.{name} }}}}"), auth.start)])
     body.entries.append(new("env", env, auth.start))

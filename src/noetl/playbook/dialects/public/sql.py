@@ -8,6 +8,7 @@ import re
 
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, rename
 from noetl.playbook.dialects.public.book import Book, change_text, discard, text_of
+from noetl.playbook.dialects.public.credentials import default_of
 from noetl.playbook.dialects.public.sql_bodies import TEMPLATE, body_values, without_comments
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -27,6 +28,8 @@ _NAMED = re.compile(
 _ID_COLUMN = re.compile(r"(?i)(\b\w*execution_id\"?)\s+(?:BIGINT|INT8|INTEGER|INT)\b")
 _ID_CAST = re.compile(r"(?i)(\{\{\s*execution_id\s*\}\}'?)::(?:bigint|int8|integer|int)\b")
 _DOLLARS = re.compile(r"\$(\w*)\$\s*(?P<value>" + TEMPLATE.pattern + r")\s*\$\1\$", re.DOTALL)
+_FILE = re.compile(r"(?i)(\b(?:FROM|JOIN)\s+)('(?:[^'{}]|\{\{[^{}]*\}\})*'(?!\s*\())")
+_READERS = {"parquet": "read_parquet", "csv": "read_csv_auto", "json": "read_json_auto", "ndjson": "read_json_auto"}
 _IDENTIFIER = re.compile(r"[\w.]*\{\{[^{}]*\}\}(?:[\w.]|\{\{[^{}]*\}\})*")
 
 
@@ -177,12 +180,34 @@ def sql_templates(book: Book) -> None:
                 continue
             text = _whole(book, entry, text)
             text = _text_ids(book, entry, without_comments(text))
-            made = _rewritten(body_values(text) if task.kind == "postgres" else text)
+            text = body_values(text) if task.kind == "postgres" else _files(book, text)
+            made = _rewritten(text)
             if made != text_of(entry.value):
                 change_text(entry, made)
                 book.changed()
                 if "sql_ident" in made and "sql_ident" not in text:
                     book.note(entry.start, "sql-name", "a name in the SQL is quoted, so its letters keep their case")
+
+
+def _files(book: Book, text: str) -> str:
+    """`FROM 'gs://{{ bucket }}/{{ file }}'`: a file is read by the function for its ending."""
+
+    def read(found: re.Match[str]) -> str:
+        last = _pieces(found[2][1:-1])[-1]
+        name = (default_of(book, last) or _written(book, last)) if last.startswith("{{") else last
+        reader = _READERS.get(name.rsplit(".", 1)[-1].lower())
+        return f"{found[1]}{reader}({found[2]})" if reader is not None and "{{" in found[2] else found.group()
+
+    return _FILE.sub(read, text)
+
+
+def _written(book: Book, template: str) -> str:
+    """The text in `workload` that a template reads, also if it has templates itself."""
+    parsed = parse(template)
+    node = book.root.get("workload")
+    for part in parsed.readings[0].path[1:] if parsed is not None and parsed.readings else ():
+        node = node.get(part) if isinstance(node, Map) else None
+    return text_of(node) or ""
 
 
 def _text_ids(book: Book, entry: LayoutEntry, text: str) -> str:

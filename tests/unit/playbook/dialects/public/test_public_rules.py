@@ -9,9 +9,9 @@ from noetl.cli.checker import installed_kinds
 from noetl.errors import PlaybookError
 from noetl.playbook.migrate import migrate
 from tests.public_idioms import HEAD, IDIOMS, book
-from tests.public_idioms_legacy import OLDEST, SAVES
+from tests.public_idioms_legacy import OLDEST, PASSED, SAVES
 
-CASES = IDIOMS | SAVES | OLDEST | {
+CASES = IDIOMS | SAVES | OLDEST | PASSED | {
     "metadata at the root": (
         "apiVersion: noetl.io/v1\nkind: Playbook\nname: a\npath: t/a\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         ["metadata:\n  name: a\n  path: t/a\n", "apiVersion: noetl.io/v2"],
@@ -425,6 +425,16 @@ REFUSED = {
     ),
     "a secret of another service": (
         "keychain: [{name: x, kind: other_kind}]\nworkflow: [{step: start, tool: {kind: noop}}]\n", 4, "kind: stored",
+    ),
+    "a save that names no columns": (
+        "workflow:\n- step: start\n  tool: {kind: noop}\n  save: {storage: postgres, table: t, data: '{{ result }}'}\n", 7, "INSERT INTO",
+    ),
+    "a transfer that names no fields": (
+        "keychain: [{name: pg, kind: stored}]\nworkflow:\n- step: start\n  tool: {kind: transfer, source: {type: http, url: http://x}, target: {type: postgres, auth: pg, table: t}}\n",
+        7, "kind `postgres` with INSERT",
+    ),
+    "an error with a word of its own": (
+        "workflow:\n- step: start\n  tool: {kind: http, url: http://x, on_error: goto_end}\n", 6, "step.failed",
     ),
     "a login with a password": (
         "keychain: [{name: x, kind: oauth2, endpoint: http://x, data: {user: a}}]\nworkflow: [{step: start, tool: {kind: noop}}]\n",
