@@ -333,6 +333,26 @@ PASSED = {
         ["connect ' ~ (workload.db) }} -f {{ './a.sql' }}"],
         {"sql-file"},
     ),
+    "a group by a value": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workload: {unit: day, kind: a}
+            workflow:
+            - step: start
+              tool:
+                kind: postgres
+                auth: pg
+                command: |
+                  SELECT date_trunc('{{ unit }}', t) AS at, '{{ kind }}' AS kind, count(*) FROM t
+                  WHERE name = 'a;b' AND kind = '{{ kind }}'
+                  GROUP BY date_trunc('{{ unit }}',  t), '{{ kind }}' HAVING count(*) > 1
+                  ORDER BY date_trunc('{{ unit }}', t) DESC;
+            """
+        ),
+        ["GROUP BY 1, 2 HAVING count(*) > 1", "ORDER BY 1 DESC;", "kind = '{{ workload.kind }}'"],
+        set(),
+    ),
     "a file as a table": (
         book(
             """\

@@ -357,7 +357,8 @@ class _Composer:
             if name in keys:
                 first = Mark(self.file, *self.lines.position(keys[name]))
                 related = (Related(first, "first occurrence"),)
-                self._report("duplicate-key", event, f'the key "{name}" occurs twice in this mapping', related=related)
+                message = f'the key "{name}" occurs twice in this mapping'
+                self._report("duplicate-key", event, message, fix="remove one of the two", related=related)
                 continue
             entries[name], keys[name] = tree, key.start
         at = start.start_mark

@@ -34,7 +34,6 @@ def passed_secrets(book: Book) -> None:
             found = _SECRET.match((text_of(entry.value) or "").strip())
             if inputs is not None and found is not None:
                 _variable(book, task.body, inputs, entry, found[1])
-    _drop_empty(book)
 
 
 def _take(book: Book, holders: list[Map], tasks: list[Map]) -> None:
@@ -52,6 +51,7 @@ def _take(book: Book, holders: list[Map], tasks: list[Map]) -> None:
             given = holder.entry(key)
             assert given is not None
             discard(holder, given)
+            _drop_empty(book, holder)
             book.note(given.start, "secret-input", f"the tasks that need `{key}` read `{path}`")
 
 
@@ -71,8 +71,9 @@ def _variable(book: Book, body: Map, inputs: Map, entry: LayoutEntry, path: str)
     """Code receives a secret as an environment variable."""
     code = body.entry("code")
     text = text_of(code.value) if code is not None else None
-    env = child(body, "env", entry.start) if text is not None and entry.name.isidentifier() else None
-    if code is None or text is None or env is None or env.get(entry.name.upper()) is not None:
+    existing = body.map("env")
+    taken = existing is not None and existing.get(entry.name.upper()) is not None
+    if code is None or text is None or taken or not entry.name.isidentifier():
         return
     read = f'os.environ["{entry.name.upper()}"]'
     parameters = main_parameters(text)
@@ -86,14 +87,17 @@ def _variable(book: Book, body: Map, inputs: Map, entry: LayoutEntry, path: str)
     else:
         return
     discard(inputs, entry)
+    _drop_empty(book, inputs)
+    env = child(body, "env", entry.start)
+    assert env is not None
     env.entries.append(new(entry.name.upper(), quoted(f"{{{{ {path} }}}}"), entry.start))
     book.note(entry.start, "secret-input", f"the code reads `{path}` from the variable {entry.name.upper()}")
 
 
-def _drop_empty(book: Book) -> None:
-    for step in book.owners:
+def _drop_empty(book: Book, inputs: Map) -> None:
+    """Remove the entry of arguments of which none is left."""
+    for step in book.owners if not inputs.entries else []:
         for holder in [step.body, *(task.body for task in parts.tasks(step.body))]:
-            for key in ("args", "input", "env"):
-                entry = holder.entry(key)
-                if entry is not None and isinstance(entry.value, Map) and not entry.value.entries:
-                    discard(holder, entry)
+            entry = next((each for each in holder.entries if each.value is inputs), None)
+            if entry is not None:
+                discard(holder, entry)

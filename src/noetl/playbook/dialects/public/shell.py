@@ -60,6 +60,11 @@ def _convert(book: Book, step: StepPart, task: TaskPart) -> None:
         return
     items = entry.value.entries if isinstance(entry.value, List) else [entry]
     texts = [text_of(each.value) for each in items]
+    mapping = next((each for each in items if isinstance(each.value, Map)), None)
+    if mapping is not None:
+        message = "this command is a mapping, because YAML splits it at `: `"
+        book.refuse(mapping.start, message, "put the whole command in single quotes, or write it below `- |`")
+        return
     if not texts or any(text is None for text in texts):
         book.refuse(entry.start, f"`{entry.name}` must be text or a list of texts", "write the script under `sh`")
         return

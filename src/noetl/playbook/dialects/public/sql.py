@@ -10,6 +10,7 @@ from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, re
 from noetl.playbook.dialects.public.book import Book, change_text, discard, text_of
 from noetl.playbook.dialects.public.credentials import default_of
 from noetl.playbook.dialects.public.sql_bodies import TEMPLATE, body_values, without_comments
+from noetl.playbook.dialects.public.sql_groups import by_position
 from noetl.playbook.dialects.template_tokens import parse
 
 _KINDS = frozenset({"postgres", "duckdb", "ducklake"})
@@ -181,7 +182,7 @@ def sql_templates(book: Book) -> None:
             text = _whole(book, entry, text)
             text = _text_ids(book, entry, without_comments(text))
             text = body_values(text) if task.kind == "postgres" else _files(book, text)
-            made = _rewritten(text)
+            made = _rewritten(by_position(text))
             if made != text_of(entry.value):
                 change_text(entry, made)
                 book.changed()

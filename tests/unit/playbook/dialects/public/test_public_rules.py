@@ -426,6 +426,12 @@ REFUSED = {
     "a secret of another service": (
         "keychain: [{name: x, kind: other_kind}]\nworkflow: [{step: start, tool: {kind: noop}}]\n", 4, "kind: stored",
     ),
+    "a command that YAML splits": (
+        "workflow:\n- step: start\n  tool:\n    kind: shell\n    cmds:\n    - echo one\n    - echo \"two: three\"\n", 10, "single quotes",
+    ),
+    "a key that occurs twice": (
+        "workflow:\n- step: start\n  tool: {kind: noop}\n  tool: {kind: noop}\n", 7, "remove one",
+    ),
     "a save that names no columns": (
         "workflow:\n- step: start\n  tool: {kind: noop}\n  save: {storage: postgres, table: t, data: '{{ result }}'}\n", 7, "INSERT INTO",
     ),
