@@ -353,6 +353,48 @@ PASSED = {
         ["GROUP BY 1, 2 HAVING count(*) > 1", "ORDER BY 1 DESC;", "kind = '{{ workload.kind }}'"],
         set(),
     ),
+    "code and a template that expect the same name": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, url: "http://x/{{ city }}"}
+              next: [{step: end}]
+            - step: end
+              tool: python
+              code: |
+                def main(city):
+                    return city
+            """
+        ),
+        ["city: null", 'city: "{{ workload.city }}"'],
+        {"assumed-input", "code-input", "arc-on-failure"},
+    ),
+    "arguments of a block as one mapping": (
+        book(
+            """\
+            workbook:
+            - name: count
+              tool: {kind: python, code: "def main(input_data):\\n    return len(input_data)"}
+            workflow:
+            - step: start
+              tool: {kind: workbook, name: count, args: {rows: 2}}
+            """
+        ),
+        ["input_data:"],
+        set(),
+    ),
+    "a query of duckdb with a credential": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: duckdb, auth: {pg: {type: postgres, key: my_pg}}, query: SELECT * FROM pg.t}
+            """
+        ),
+        ["command: ", "ATTACH {{ keychain.my_pg }} AS pg (TYPE postgres);"],
+        {"duckdb-credential", "keychain-stored"},
+    ),
     "a file as a table": (
         book(
             """\

@@ -117,7 +117,10 @@ def _convert(book: Book, body: Map, holder: Map, entry: LayoutEntry) -> None:
     for access in known:
         kind = "stored" if access.type == "postgres" else "aws_credential"
         declare(book, access.name, entry.start, made=table(name=scalar(access.name), kind=plain(kind)))
-    change_text(command, _sql(text, known))
+    made = _sql(text, known)
+    change_text(command, made)
+    if not made.startswith(text):  # statements before it
+        rename(command, "command")
     spec = child(body, "spec", entry.start)
     if spec is not None and spec.get("external_access") is None:
         spec.entries.append(new("external_access", plain("true"), entry.start))

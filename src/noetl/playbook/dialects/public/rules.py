@@ -93,6 +93,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     code.provided_names,
     code.returns,
     names.read_names,
+    code.provided_names,  # also what templates expect from a caller
     secret_inputs.passed_secrets,
     writes.join_sets,
     sql.sql_templates,

@@ -391,6 +391,8 @@ def _bind(book: Book, body: Map, kind: str, keys: list[str], scope: str) -> None
         if free is not None and not known & {"input_data", "args", "kwargs", "context"}:
             keys = [key for key in keys if key in known]
     inputs = body.map("input")
+    if inputs is not None and inputs.get("input_data") is not None:
+        return  # `main(input_data)` receives all arguments as one
     keys = [key for key in keys if inputs is None or inputs.get(key) is None]
     if not keys or (inputs is None and body.get("input") is not None):
         return
