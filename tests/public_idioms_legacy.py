@@ -395,6 +395,44 @@ PASSED = {
         ["command: ", "ATTACH {{ keychain.my_pg }} AS pg (TYPE postgres);"],
         {"duckdb-credential", "keychain-stored"},
     ),
+    "a playbook for the command line": (
+        book(
+            """\
+            workload: {action: a}
+            workflow:
+            - step: start
+              tool: {kind: shell, cmds: [echo start]}
+              next:
+              - when: "{{ action }} == a"
+                then: [{step: first}]
+              - when: "{{ action }} == b"
+                then: [{step: second}]
+              - step: help
+            - step: first
+              tool: {kind: shell, cmds: [echo a]}
+            - step: second
+              tool: {kind: shell, cmds: [echo b]}
+            - step: help
+              tool: {kind: shell, cmds: [echo help]}
+            """
+        ),
+        ["  next:\n    arcs:\n", "(workload.action | string) == 'b'", "    - step: help\n"],
+        {"read-as", "guard-text", "arc-on-failure"},
+    ),
+    "a retry after a call with an error": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, url: http://x}
+              case:
+              - when: "{{ event.name == 'call.done' and error is defined and error.status == 503 }}"
+                then: {retry: {max_attempts: 3}}
+            """
+        ),
+        ["{{ output.status == 'error' and output.error is defined and output.http.status == 503 }}", "attempts: 3"],
+        set(),
+    ),
     "a file as a table": (
         book(
             """\

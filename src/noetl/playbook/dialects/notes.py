@@ -76,6 +76,7 @@ NOTES: dict[str, str] = {
     "per-iteration": "A condition that was evaluated for each iteration is evaluated after the loop.",
     "python-credential": "The credentials of a python task are environment variables of its code.",
     "script-beside": "Code that was loaded from elsewhere must be a file beside the playbook.",
+    "read-as": "The playbook is read as the public command line reads it.",
     "root-vars": "Root `vars`, which the public engine ignored, are now defaults of `workload`.",
     "save-task": "`save` or `sink` has become a task.",
     "scope-chosen": "A name was written without a scope, and has received one.",

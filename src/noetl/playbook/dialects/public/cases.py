@@ -28,6 +28,9 @@ _REFUSED = {
 }
 
 
+_FAILED = re.compile(r"(?<![\w.])error(?: is defined|\.\w)")
+
+
 class _Actions(NamedTuple):
     arcs: list[Map]
     writes: list[LayoutEntry]
@@ -211,6 +214,7 @@ def _events(book: Book, step: StepPart, when: LayoutEntry) -> None:
     assert isinstance(leaf, Leaf)
     parsed = parse(leaf.text)
     looped = step.body.get("loop") is not None
+    failed = _FAILED.search(leaf.text) is not None  # early engines sent `call.done` with an error, too
     edits: list[TextEdit] = []
     for token in parsed.tokens if parsed is not None else []:
         word = token.text[1:-1] if token.type == "string" else ""
@@ -218,7 +222,13 @@ def _events(book: Book, step: StepPart, when: LayoutEntry) -> None:
             message = "a step cannot be left before it has run"
             book.refuse(when.start, message, "write an admission rule, or a step before it")
         elif word in ("call.done", "step.exit", "call.error"):
-            made = "step.failed" if word == "call.error" else "loop.done" if looped else "step.done"
+            made = (
+                "step.failed"
+                if word == "call.error" or (failed and word == "call.done")
+                else "loop.done"
+                if looped
+                else "step.done"
+            )
             edits.append(TextEdit(token.start + 1, token.end - 1, made))
             if word == "step.exit":
                 book.findings.note(

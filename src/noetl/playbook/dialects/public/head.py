@@ -11,6 +11,7 @@ _ROOT = frozenset(
     {"apiVersion", "kind", "metadata", "executor", "keychain", "workload", "workflow", "workbook", "input", "triggers"}
 )
 _UNREAD = {"spec", "context", "tracing", "environment", "trigger", "tags", "labels", "author", "created", "updated"}
+_COMMAND_LINE = frozenset({"shell", "http", "playbook", "rhai", "noop", "start", "end"})
 _KNOWN = frozenset({"name", "path", "version", "description", "labels"})
 
 
@@ -112,6 +113,22 @@ def executor_keys(book: Book) -> None:
     executor_entry = book.root.entry("executor")
     if not executor.entries and executor_entry is not None:
         discard(book.root, executor_entry)
+
+
+def command_line(book: Book) -> None:
+    """Only the public command line runs `shell` beside nothing but `http` and children: it takes the first target."""
+    executor = book.root.map("executor")
+    if book.local or (executor is not None and executor.text("profile")):
+        return
+    kinds = {task.kind for _, task in book.tasks()}
+    kinds |= {text for step in book.steps for key in ("type", "tool") if (text := step.body.text(key))}
+    branched = any(each.get("then") is not None for step in book.steps for each in parts.maps(step.body.get("next")))
+    if "shell" in kinds and kinds <= _COMMAND_LINE and branched:
+        book.local = True
+        message = (
+            "the playbook is read as the public command line reads it: a step goes on to the first target that fits"
+        )
+        book.note(book.root.start, "read-as", message)
 
 
 def root_vars(book: Book) -> None:

@@ -35,6 +35,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     head.metadata_path,
     head.metadata_keys,
     head.executor_keys,
+    head.command_line,
     head.root_vars,
     head.root_leftovers,
     steps.step_names,
