@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
@@ -66,6 +67,17 @@ def test_a_webhook_starts_one_execution_for_each_key(tmp_path: Path) -> None:
         body = b"{}"
         keyless = await api.ask("POST", "/hooks/orders/new", body, headers={"X-Signature": signature(body)})
         assert (keyless.status, keyless.json["code"]) == (422, "no-key")
+
+    serve(tmp_path, work)
+
+
+def test_deliveries_of_one_key_at_the_same_time_start_one_execution(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.api.register(SHOP)
+        answers = await asyncio.gather(*(deliver(server.api, {"id": 7}, "d1") for _ in range(10)))
+        assert sorted(each.status for each in answers) == [200] * 9 + [202]
+        assert len({each.json["execution_id"] for each in answers}) == 1
+        assert len((await server.api.get("/executions"))["items"]) == 1
 
     serve(tmp_path, work)
 

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -20,12 +20,13 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.deps import ProgramSource
 from noetl.engine.commands import Start
+from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.net.program import Program
 from noetl.net.triggers import CompiledTrigger, Schedule, declaration_of, trigger_of
 from noetl.output import JSON
 from noetl.playbook.model import Trigger
-from noetl.ports import EventStore, Firing, FiringStatus, Link, StoredTrigger, TriggerStore
+from noetl.ports import Firing, FiringStatus, StoredTrigger, TriggerStore
 from noetl.template.values import Moment, TemplateError
 from noetl.views.log import instant
 
@@ -47,7 +48,7 @@ class Due(NamedTuple):
 
 def due_times(schedule: Schedule, path: str, first: datetime, now: datetime) -> Due:
     """`first`: the earliest time that has not been handled; it is due."""
-    last = max(schedule.until(now), first)
+    last = max(schedule.until(now.replace(microsecond=0)), first)
     while last > first and last + schedule.jitter(path, last) > now:
         last = schedule.until(last - timedelta(microseconds=1))
     catchup = schedule.trigger.catchup
@@ -94,6 +95,18 @@ def execution_of(path: str, name: str, key: str) -> str:
     return str(UUID(bytes=seed, version=5))
 
 
+class ExecutionStarter(Protocol):
+    """Starts executions, on any server."""
+
+    async def start(self, execution_id: str, digest: str, start: Start) -> None: ...
+
+
+class ExecutionStatuses(Protocol):
+    """Says whether an execution is in the log."""
+
+    async def status(self, execution_id: str) -> Status | None: ...
+
+
 class Triggers:
     """Fires the triggers of one server's share."""
 
@@ -101,8 +114,8 @@ class Triggers:
         self,
         store: TriggerStore,
         programs: ProgramSource,
-        link: Link,
-        events: EventStore,
+        link: ExecutionStarter,
+        events: ExecutionStatuses,
         clock: Clock,
         *,
         now: Callable[[], datetime],
@@ -117,6 +130,7 @@ class Triggers:
         self._now = now
         self._owns = owns
         self._refused: BoundedCache[str, float] = BoundedCache(DUE_MAX)  # trigger → time of its last entry
+        self._starting: dict[str, asyncio.Event] = {}  # by execution: set at the end of a start of this process
 
     async def declare(self, digest: str) -> None:
         """A playbook has been registered. Raises Rejected when a path of a webhook belongs to another one."""
@@ -140,7 +154,7 @@ class Triggers:
         assert row.scheduled_at is not None
         trigger = trigger_of(row.declaration)
         schedule, now = Schedule(trigger, row.since), self._now()
-        due = due_times(schedule, row.path, row.scheduled_at, now)
+        due = self._due(schedule, row.path, row.scheduled_at)
         firings = []
         if due.skipped is not None:
             first, last = due.skipped
@@ -151,6 +165,9 @@ class Triggers:
                 scope: dict[str, JSON] = {"trigger": scope_of(trigger, at)}
                 firings.append(await self.start(row, instant(at), scope, at))
             await self.store.advance(row, due.next, due.next + schedule.jitter(row.path, due.next), firings)
+
+    def _due(self, schedule: Schedule, path: str, first: datetime) -> Due:
+        return due_times(schedule, path, first, self._now())
 
     async def fire(self, path: str, name: str) -> Firing:
         """Start an execution now, without regard to the schedule. Raises NotFound."""
@@ -174,7 +191,18 @@ class Triggers:
     ) -> Firing:
         """Start the execution of a firing, unless it has been started. Raises Unavailable."""
         id = execution_of(row.path, row.name, key)
+        while (other := self._starting.get(id)) is not None:  # the later one of two deliveries is the duplicate
+            await other.wait()
+        done = self._starting[id] = asyncio.Event()
+        try:
+            return await self._start(row, id, key, scope, scheduled_at)
+        finally:
+            del self._starting[id]
+            done.set()
 
+    async def _start(
+        self, row: StoredTrigger, id: str, key: str, scope: dict[str, JSON], scheduled_at: datetime | None
+    ) -> Firing:
         def firing(status: FiringStatus, detail: str = "") -> Firing:
             has_started = status in ("started", "duplicate")
             return Firing(

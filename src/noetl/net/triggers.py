@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -22,6 +22,7 @@ from noetl.template.values import Moment
 
 JITTER_S_MAX = 86_400.0
 KEY_CHARS_MAX = 255
+TIMES_MAX = 4_096  # computed times that are kept
 _HOOK = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
 _BASE = datetime(2000, 1, 1, tzinfo=UTC)  # checks of an expression do not depend on the time
@@ -58,6 +59,17 @@ def trigger_of(declaration: str) -> Trigger:
 # Times
 
 
+@lru_cache(TIMES_MAX)  # a server with thousands of triggers asks for the same times again and again
+def _next_time(cron: str, timezone: str, at: datetime) -> datetime:
+    return next(CronSim(cron, at.astimezone(ZoneInfo(timezone)))).astimezone(UTC)
+
+
+@lru_cache(TIMES_MAX)
+def _last_time(cron: str, timezone: str, at: datetime) -> datetime:
+    begin = (at + timedelta(microseconds=1)).astimezone(ZoneInfo(timezone))
+    return next(CronSim(cron, begin, reverse=True)).astimezone(UTC)
+
+
 class Schedule(NamedTuple):
     """The times of a trigger. Pure: the same for every process and after every restart."""
 
@@ -69,14 +81,16 @@ class Schedule(NamedTuple):
         if self.trigger.every_s is not None:
             every = timedelta(seconds=self.trigger.every_s)
             return self.since + ((at - self.since) // every + 1) * every
-        return next(self._cron(at))
+        assert self.trigger.cron is not None
+        return _next_time(self.trigger.cron, self.trigger.timezone, at)
 
     def until(self, at: datetime) -> datetime:
         """The last time that is not after `at`."""
         if self.trigger.every_s is not None:
             every = timedelta(seconds=self.trigger.every_s)
             return self.since + (at - self.since) // every * every
-        return next(self._cron(at + timedelta(microseconds=1), reverse=True))
+        assert self.trigger.cron is not None
+        return _last_time(self.trigger.cron, self.trigger.timezone, at)
 
     def times(self, first: datetime, count: int) -> list[datetime]:
         """So many times, from `first` on."""
@@ -84,12 +98,6 @@ class Schedule(NamedTuple):
         while len(found) < count:
             found.append(self.after(found[-1]))
         return found[:count]
-
-    def _cron(self, at: datetime, *, reverse: bool = False) -> Iterator[datetime]:
-        assert self.trigger.cron is not None
-        zone = ZoneInfo(self.trigger.timezone)
-        for found in CronSim(self.trigger.cron, at.astimezone(zone), reverse=reverse):
-            yield found.astimezone(UTC)
 
     def jitter(self, path: str, at: datetime) -> timedelta:
         """The delay of a time: the same for every process, and another one for every time."""
