@@ -86,8 +86,10 @@ class TriggerStore(Protocol):
         """The newest first; the last HISTORY_MAX entries are kept."""
         ...
 
-    async def list(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[StoredTrigger]:
-        """Ordered by path and name."""
+    async def list(
+        self, *, kind: str | None = None, after: tuple[str, str] = ("", ""), limit: int = 100
+    ) -> list[StoredTrigger]:
+        """Ordered by path and name. `kind` None: of all kinds."""
         ...
 
 

@@ -101,9 +101,13 @@ class PostgresTriggers:
             for number, at, status, key, scheduled, id, detail in rows
         ]
 
-    async def list(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[StoredTrigger]:
-        query = f"{_SELECT} WHERE (path, name) > ($1, $2) ORDER BY path, name LIMIT $3"
-        return [StoredTrigger(*row) for row in await self._database.fetch(query, *after, page_size(limit))]
+    async def list(
+        self, *, kind: str | None = None, after: tuple[str, str] = ("", ""), limit: int = 100
+    ) -> list[StoredTrigger]:
+        query = (
+            f"{_SELECT} WHERE (path, name) > ($1, $2) AND ($3::text IS NULL OR kind = $3) ORDER BY path, name LIMIT $4"
+        )
+        return [StoredTrigger(*row) for row in await self._database.fetch(query, *after, kind, page_size(limit))]
 
 
 async def _add(connection: Connection, path: str, name: str, firings: Sequence[Firing]) -> None:

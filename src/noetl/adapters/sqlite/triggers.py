@@ -114,9 +114,11 @@ class SqliteTriggers:
             for number, at, status, key, due, id, detail in rows
         ]
 
-    async def list(self, *, after: tuple[str, str] = ("", ""), limit: int = 100) -> list[StoredTrigger]:
-        query = f"{_SELECT} WHERE (path, name) > (?, ?) ORDER BY path, name LIMIT ?"
-        return [_trigger(row) for row in self._database.fetch(query, (*after, page_size(limit)))]
+    async def list(
+        self, *, kind: str | None = None, after: tuple[str, str] = ("", ""), limit: int = 100
+    ) -> list[StoredTrigger]:
+        query = f"{_SELECT} WHERE (path, name) > (?, ?) AND kind = coalesce(?, kind) ORDER BY path, name LIMIT ?"
+        return [_trigger(row) for row in self._database.fetch(query, (*after, kind, page_size(limit)))]
 
 
 def _add(cursor: apsw.Cursor, path: str, name: str, firings: Sequence[Firing]) -> None:

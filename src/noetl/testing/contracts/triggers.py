@@ -52,6 +52,9 @@ class TriggersContract:
         assert await store.list() == found
         assert await store.list(limit=2) == found[:2]
         assert await store.list(after=("p", "b")) == found[2:]
+        for kind in {each.kind for each in found}:
+            assert await store.list(kind=kind) == [each for each in found if each.kind == kind]
+        assert await store.list(kind="nats") == []
         assert await store.get("p", "b") == found[1]
         assert isinstance(await error_of(store.get("p", "c")), NotFound)
 
