@@ -137,6 +137,7 @@ def _credentials(program: Program, report: ProblemReport) -> None:
             if task.kind == "playbook" and "document" in task.fields:
                 return  # The document may use all entries of its caller (D103).
     used.update(each.verify.secret for each in program.playbook.triggers if each.verify is not None)
+    used.update(each.auth for each in program.playbook.triggers)
     reads = [read.path for use in program.templates for read in use.template.reads if read.path[0] == "keychain"]
     used.update(str(path[1]) if len(path) > 1 else "{{ }}" for path in reads)
     if any(isinstance(name, str) and is_template(name) for name in used):

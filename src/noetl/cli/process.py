@@ -95,7 +95,8 @@ async def _deployment(
     if url is None:
         from noetl.runtime.local_server import open_local_server
 
-        async with open_local_server(database_path(options.database), served=not options.own) as local:
+        path, nats = database_path(options.database), nats_url(options.nats)
+        async with open_local_server(path, served=not options.own, nats=nats) as local:
             yield local.services, local.instruments, crashed
         return
     try:

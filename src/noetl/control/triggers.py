@@ -25,7 +25,7 @@ from noetl.errors import Conflict, Fenced, NotFound, PlaybookError, Rejected, Un
 from noetl.net.program import Program
 from noetl.net.triggers import CompiledTrigger, Schedule, declaration_of, trigger_of
 from noetl.output import JSON
-from noetl.playbook.model import Trigger
+from noetl.playbook.model import Credential, Trigger
 from noetl.ports import Firing, FiringStatus, StoredTrigger, TriggerStore
 from noetl.template.values import Moment, TemplateError
 from noetl.views.log import instant
@@ -73,8 +73,10 @@ def declared_triggers(program: Program, now: datetime) -> list[StoredTrigger]:
         row = StoredTrigger(path, trigger.name, trigger.kind, program.digest, declaration, since)
         if trigger.is_timed:
             found.append(_scheduled(row, trigger, now))
-        else:
+        elif trigger.kind == "webhook":
             found.append(row._replace(hook=f"{trigger.method} {trigger.path}"))
+        else:
+            found.append(row)
     return found
 
 
@@ -174,7 +176,9 @@ class Triggers:
         row, now = await self.store.get(path, name), self._now()
         trigger = trigger_of(row.declaration)
         scope: dict[str, JSON] = {"trigger": scope_of(trigger, now)}
-        if not trigger.is_timed:
+        if trigger.kind == "nats":
+            scope["message"] = {"subject": trigger.subject or "", "headers": {}, "data": None}
+        elif trigger.kind == "webhook":
             scope["request"] = {
                 "method": trigger.method,
                 "path": trigger.path,
@@ -242,6 +246,15 @@ class Triggers:
             raise NotFound(f'"{row.path}" is archived: register it again') from None
         program = await self._programs.by_digest(row.digest)
         return next(each for each in program.triggers if each.source.name == row.name)
+
+    async def credential(self, row: StoredTrigger, name: str) -> Credential:
+        """A keychain entry of its playbook. Raises NotFound and PlaybookError."""
+        program = await self._programs.by_digest(row.digest)
+        return next(each for each in program.playbook.keychain if each.name == name)
+
+    def now(self) -> datetime:
+        """The time of the store."""
+        return self._now()
 
     async def set_paused(self, path: str, name: str, *, paused: bool) -> StoredTrigger:
         """Raises NotFound."""

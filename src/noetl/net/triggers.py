@@ -25,6 +25,11 @@ KEY_CHARS_MAX = 255
 TIMES_MAX = 4_096  # computed times that are kept
 _HOOK = re.compile(r"[A-Za-z0-9._~-]+(/[A-Za-z0-9._~-]+)*")
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,100}")
+_NAME = r"[^\s.*>\x00-\x1f\x7f]+"
+_SUBJECT = re.compile(rf"({_NAME}|\*)(\.({_NAME}|\*))*(\.>)?|>")
+_OWN_SUBJECT = re.compile(r"(?!noetl(\.|$))[^$_*>]")
+_STREAM = re.compile(r"[^\s./\\*>\x00-\x1f\x7f]{1,255}")
+SUBJECT_CHARS_MAX = 1_000
 _BASE = datetime(2000, 1, 1, tzinfo=UTC)  # checks of an expression do not depend on the time
 
 
@@ -117,13 +122,15 @@ def compile_triggers(playbook: Playbook, report: ProblemReport) -> tuple[Compile
     for trigger in playbook.triggers:
         if trigger.is_timed:
             _check_times(trigger, report)
+        elif trigger.kind == "nats":
+            _check_messages(trigger, playbook, report)
         else:
             _check_hook(trigger, playbook, report)
             assert trigger.path is not None
             if (other := hooks.setdefault((trigger.method, trigger.path), trigger.name)) != trigger.name:
                 message = f'trigger "{other}" has the same method and path'
                 report.add("duplicate-name", (*trigger.at, "path"), message)
-        scopes = ("trigger",) if trigger.is_timed else ("trigger", "request")
+        scopes = ("trigger", *{"webhook": ("request",), "nats": ("message",)}.get(trigger.kind, ()))
         workload = _value(trigger.workload, scopes, (*trigger.at, "workload"), report)
         key = None if trigger.key is None else _value(trigger.key, scopes, (*trigger.at, "key"), report)
         found.append(CompiledTrigger(trigger, workload, key))
@@ -169,6 +176,32 @@ def _check_hook(trigger: Trigger, playbook: Playbook, report: ProblemReport) -> 
         report.add("unknown-credential", where, f'the keychain has no entry "{verify.secret}"')
     if not _HEADER.fullmatch(verify.header):
         report.add("bad-value", (*at, "header"), "the name of a header has letters, digits and hyphens")
+
+
+def _check_messages(trigger: Trigger, playbook: Playbook, report: ProblemReport) -> None:
+    is_own = trigger.auth is None  # the NATS of the server, which also carries the messages of NoETL
+    if trigger.subject is not None:
+        at: Path = (*trigger.at, "subject")
+        if len(trigger.subject) > SUBJECT_CHARS_MAX or not _SUBJECT.fullmatch(trigger.subject):
+            message = 'a subject consists of names with dots between them; "*" is any name, and ">" at the end any rest'
+            report.add("bad-value", at, message, fix="shop.orders.>")
+        elif is_own and trigger.stream is None and not _OWN_SUBJECT.match(trigger.subject):
+            message = "the NATS of the server also carries the messages of NoETL: the first name cannot be a wildcard, "
+            report.add("bad-value", at, f'{message}"noetl", or begin with "$" or "_"', fix="shop.orders.>")
+    if trigger.stream is not None:
+        at = (*trigger.at, "stream")
+        if not _STREAM.fullmatch(trigger.stream):
+            report.add("bad-value", at, 'the name of a stream has no spaces, dots, slashes, "*" and ">"')
+        elif is_own and trigger.stream.startswith(("NOETL_", "OBJ_")):
+            report.add("bad-value", at, f'the stream "{trigger.stream}" belongs to NoETL')
+    elif trigger.deliver != "new":
+        report.add("no-effect", (*trigger.at, "deliver"), '"deliver" has an effect only with "stream"', key=True)
+    entry = next((each for each in playbook.keychain if each.name == trigger.auth), None)
+    if trigger.auth is not None and entry is None:
+        report.add("unknown-credential", (*trigger.at, "auth"), f'the keychain has no entry "{trigger.auth}"')
+    elif entry is not None and entry.kind != "nats_credential":
+        message = f'"{entry.name}" has the kind "{entry.kind}", and a trigger needs "nats_credential"'
+        report.add("bad-value", (*trigger.at, "auth"), message)
 
 
 def _value(value: JSON, scopes: tuple[str, ...], path: Path, report: ProblemReport) -> Value:

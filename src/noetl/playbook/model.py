@@ -16,7 +16,7 @@ Directive: TypeAlias = Literal["continue", "retry", "jump", "break", "fail", "sk
 Backoff: TypeAlias = Literal["none", "fixed", "linear", "exponential"]
 When: TypeAlias = str | bool  # a template, or a boolean
 InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime", "list", "map", "file"]
-TriggerKind: TypeAlias = Literal["cron", "interval", "webhook"]
+TriggerKind: TypeAlias = Literal["cron", "interval", "webhook", "nats"]
 Catchup: TypeAlias = Literal["none", "last", "all"]
 Form: TypeAlias = Literal["task", "choose", "while", "until", "jump"]
 
@@ -185,7 +185,7 @@ class Verify(Struct, frozen=True, kw_only=True):
     encoding: Literal["hex", "base64"] = "hex"
 
 
-class Trigger(Struct, frozen=True, kw_only=True):
+class Trigger(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What starts executions of the playbook by itself, where it is registered on a server (D112)."""
 
     name: str
@@ -199,7 +199,12 @@ class Trigger(Struct, frozen=True, kw_only=True):
     path: str | None = None  # of a webhook: it follows /hooks/
     method: str = "POST"
     verify: Verify | None = None  # None: the request needs an API token
-    key: str | None = None  # requests with the same key start one execution
+    key: str | None = None  # requests or messages with the same key start one execution
+    subject: str | None = None  # of messages; None: all of the stream
+    stream: str | None = None  # of JetStream; None: messages that are not stored
+    deliver: Literal["new", "all"] = "new"  # which messages of a stream: those since the registration, or all
+    group: str | None = None  # of the receivers, of which one takes each message; None: derived from path and name
+    auth: str | None = None  # a keychain entry with the address of NATS; None: the NATS of the server
     at: Path = ()
 
     @property
@@ -207,6 +212,9 @@ class Trigger(Struct, frozen=True, kw_only=True):
         """When it fires, for people."""
         if self.kind == "cron":
             return f"{self.cron} {self.timezone}"
+        if self.kind == "nats":
+            parts = (self.stream and f"stream {self.stream}", self.subject and f"subject {self.subject}")
+            return "NATS " + " ".join(each for each in parts if each)
         return f"every {self.every_s:g} s" if self.kind == "interval" else f"{self.method} /hooks/{self.path}"
 
     @property

@@ -36,6 +36,12 @@ from noetl.template.values import is_template
 
 _SPEC_STRUCTURE = frozenset({"policy", "entry_step", "mode", "max_in_flight"})
 _STEP_POLICY = ("lifecycle", "failure", "limits")
+_TRIGGER_KEYS = {  # by kind: the keys of which one is necessary
+    "cron": ("cron",),
+    "interval": ("every_s",),
+    "webhook": ("path",),
+    "nats": ("subject", "stream"),
+}
 
 
 class ReadResult(NamedTuple):
@@ -121,8 +127,10 @@ class _Reader:
         for index, entry in _numbered(entries):
             at: Path = ("triggers", index)
             kind = entry.get("kind")
-            required = {"cron": "cron", "interval": "every_s", "webhook": "path"}.get(str(kind))
-            if required is None or required not in entry or "name" not in entry:
+            required = _TRIGGER_KEYS.get(str(kind), ())
+            if "name" not in entry or not any(key in entry for key in required):
+                if kind == "nats" and not self._has(at, *required):
+                    self.report.add("missing-key", at, 'a trigger of kind "nats" needs "subject" or "stream"')
                 continue
             others = {key: value for key, value in entry.items() if key not in ("desc", "verify")}
             triggers.append(Trigger(**others, verify=self._verify(entry.get("verify"), at), at=at))

@@ -23,7 +23,7 @@ _SHARED = {
     "desc": KeyShape(TextShape(), "description for readers"),
     "workload": KeyShape(
         MapShape(AnyShape()),
-        "inputs of the executions; templates read `trigger`, and with a webhook `request`",
+        "inputs of the executions; templates read `trigger`, and `request` of a webhook or `message` of NATS",
     ),
 }
 _TIMED = {
@@ -111,7 +111,39 @@ TRIGGER = KindShape(
                 ),
             },
         ),
+        "nats": RecordShape(
+            "nats trigger",
+            "Starts an execution for each message of NATS: on a subject, or in a stream of JetStream.",
+            {
+                **_SHARED,
+                "subject": KeyShape(
+                    TextShape(),
+                    "subject of the messages, with `*` and `>`; with `stream`, which of its messages",
+                    example="shop.orders.>",
+                ),
+                "stream": KeyShape(
+                    TextShape(), "stream of JetStream, which must exist; no message is lost", example="ORDERS"
+                ),
+                "deliver": KeyShape(
+                    ChoiceShape(("new", "all")),
+                    "with `stream`: messages since the registration, or all that the stream has",
+                    default="new",
+                ),
+                "group": KeyShape(
+                    TextShape(name=True),
+                    "name of the queue group or of the durable consumer; by default derived from path and name",
+                ),
+                "auth": KeyShape(
+                    TextShape(name=True),
+                    "keychain entry of kind `nats_credential`; without it, the NATS of the server",
+                ),
+                "key": KeyShape(
+                    TextShape(templated=True),
+                    "messages with the same key start one execution; by default the number in the stream",
+                    example="{{ message.headers['id'] }}",
+                ),
+            },
+        ),
     },
     RecordShape("trigger", "A trigger of an unknown kind.", _SHARED, extra=AnyShape()),
-    advice={"nats": "known kinds: cron, interval, webhook"},
 )

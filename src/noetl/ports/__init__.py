@@ -3,6 +3,7 @@
 An adapter is correct if it passes the contract tests in `noetl.testing.contracts`.
 """
 
+from noetl.ports.messages import MessageAnswer, MessageHandler, MessageSelection, MessageSource, ReceivedMessage
 from noetl.ports.storage import (
     ApiToken,
     ApiTokenStore,
@@ -106,6 +107,10 @@ __all__ = [
     "LogSink",
     "LogStore",
     "Message",
+    "MessageAnswer",
+    "MessageHandler",
+    "MessageSelection",
+    "MessageSource",
     "NoResponder",
     "OwnedPartitions",
     "Partitions",
@@ -116,6 +121,7 @@ __all__ = [
     "PrintedLine",
     "QueueBackend",
     "QueueTraits",
+    "ReceivedMessage",
     "ReplyTimeout",
     "ReportAnswer",
     "ResultCleanup",

@@ -13,6 +13,7 @@ from noetl.adapters.memory import MemoryFeed
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
 from noetl.control.live_execution import LiveExecution
+from noetl.control.message_triggers import MessageTriggers
 from noetl.control.refusals import Refusal
 from noetl.control.triggers import Triggers
 from noetl.defaults import EMBEDDED_SLOTS, POOL
@@ -22,6 +23,7 @@ from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
 from noetl.ports import ExecutionHead, FeedEvent, WorkerInfo
 from noetl.runtime.embedded import EMBEDDED_WORKER, EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store
 from noetl.runtime.instrumentation import Instrumentation
+from noetl.runtime.messages import LazyMessages
 from noetl.runtime.settings import Settings
 from noetl.server.services import Services
 from noetl.tool import AddressPolicy, Tools
@@ -65,7 +67,8 @@ class LocalServer:
     `served`: the authors of playbooks do not own the machine, so that playbooks may reach less.
     """
 
-    def __init__(self, storage: LocalStore, clock: Clock, *, served: bool = True) -> None:
+    def __init__(self, storage: LocalStore, clock: Clock, *, served: bool = True, nats: str | None = None) -> None:
+        """`nats`: the address of the server's NATS, for triggers; None: it has none."""
         networks = Settings.from_environment().networks
         tools = Tools.installed(AddressPolicy.of_server(networks)) if served else Tools.installed()
         kinds = tools.kinds()
@@ -81,6 +84,9 @@ class LocalServer:
         control = self.runtime.control
         ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
         self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
+        fetch_secret = Keychain(self.runtime.providers, clock).get
+        self._messages = LazyMessages(nats, AddressPolicy.of_server(networks), clock)
+        self._message_triggers = MessageTriggers(self.triggers, self._messages, fetch_secret, clock)
         self._background = BackgroundTasks()
         self.services = Services(
             link=self.runtime.control,
@@ -102,7 +108,7 @@ class LocalServer:
             is_ready=lambda: True,
             delete=storage.retention.delete,
             triggers=self.triggers,
-            fetch_secret=Keychain(self.runtime.providers, clock).get,
+            fetch_secret=fetch_secret,
             saved=storage.saved,
             resume_orphan=self._adopt,
         )
@@ -127,9 +133,11 @@ class LocalServer:
         self.runtime.open()
         if self._served:
             self._background.spawn(self.triggers.run())
+            self._background.spawn(self._message_triggers.run())
 
     async def close(self) -> None:
         await self._background.cancel()
+        await self._messages.close()
         await self.instruments.close()
         await self.runtime.close()
 
@@ -159,11 +167,11 @@ class LocalServer:
 
 @asynccontextmanager
 async def open_local_server(
-    path: Path, clock: Clock | None = None, *, served: bool = True
+    path: Path, clock: Clock | None = None, *, served: bool = True, nats: str | None = None
 ) -> AsyncIterator[LocalServer]:
     clock = clock or SystemClock()
     storage = open_local_store(path, clock)
-    server = LocalServer(storage, clock, served=served)
+    server = LocalServer(storage, clock, served=served, nats=nats)
     server.open()
     try:
         server.instruments.start_tracing(Settings.from_environment(), EMBEDDED_WORKER, storage.store)

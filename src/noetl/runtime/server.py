@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from noetl.adapters.nats.connection import NatsConnection
+from noetl.adapters.nats.messages import NatsMessages
 from noetl.adapters.nats.queue import NatsQueue
 from noetl.adapters.nats.results import NatsResults
 from noetl.adapters.postgres.audit import PostgresAudit
@@ -31,6 +32,7 @@ from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.dispatch import Outbox
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
+from noetl.control.message_triggers import MessageTriggers
 from noetl.control.ownership import OwnerLink, PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
@@ -57,7 +59,7 @@ from noetl.telemetry.control_metrics import measure_loop_lag
 from noetl.telemetry.logs import HiddenSecrets, redaction
 from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
-from noetl.tool import Tools
+from noetl.tool import AddressPolicy, Tools
 from noetl.worker.keychain import Keychain
 
 RETENTION_S = 3_600.0  # between two rounds that delete old executions
@@ -133,6 +135,8 @@ class ServerRuntime:
         self.instruments.read_gauges(self.control, self.registry)
         metrics.process.partitions.read_from(lambda: len(self.owners.owned))
         self.triggers = self._make_triggers()
+        messages = NatsMessages(self.connection, AddressPolicy.of_server(settings.networks), clock)
+        self._message_triggers = MessageTriggers(self.triggers, messages, Keychain(self._hidden, clock).get, clock)
         self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
@@ -237,6 +241,7 @@ class ServerRuntime:
         self._background.spawn(self._renew_repeatedly())
         self._background.spawn(self._sweep())
         self._background.spawn(self.triggers.run())
+        self._background.spawn(self._message_triggers.run())
         if self._keep_days is not None:
             self._background.spawn(self._delete_expired(timedelta(days=self._keep_days)))
         self._background.spawn(measure_loop_lag(self.instruments.metrics, self.clock))

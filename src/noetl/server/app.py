@@ -44,7 +44,7 @@ _TAGS: Final = {
     "playbooks": "The catalog, and checking, explaining and drawing playbooks",
     "executions": "Start executions and read their logs",
     "commands": "Commands to an execution",
-    "triggers": "What starts executions by itself: schedules and webhooks",
+    "triggers": "What starts executions by itself: schedules, webhooks and messages",
     "streams": "Live events, as server-sent events",
     "results": "Large results",
     "saved": "Values that outlive executions",

@@ -147,7 +147,18 @@ def test_missed_times_start_the_last_one_or_nothing() -> None:
         ("name: a, kind: interval, every_s: 60, workload: {x: '{{ ctx.x }}'}", '"ctx" is unknown here'),
         ("name: a, kind: interval, every_s: 60, workload: {x: '{{ request.body }}'}", '"request" is unknown here'),
         ("name: a, kind: webhook, path: x, key: '{{ request. }}'", "expected"),
-        ("name: a, kind: nats, subject: x", "known kinds: cron, interval, webhook"),
+        ("name: a, kind: mqtt, topic: x", '"mqtt"'),
+        ("name: a, kind: nats", 'needs "subject" or "stream"'),
+        ("name: a, kind: nats, subject: a..b", "a subject consists of names"),
+        ("name: a, kind: nats, subject: a.>.b", "a subject consists of names"),
+        ("name: a, kind: nats, subject: '>'", "also carries the messages of NoETL"),
+        ("name: a, kind: nats, subject: noetl.work.>", "also carries the messages of NoETL"),
+        ("name: a, kind: nats, subject: '$JS.>'", "also carries the messages of NoETL"),
+        ("name: a, kind: nats, stream: NOETL_WORK", "belongs to NoETL"),
+        ("name: a, kind: nats, stream: a.b", "the name of a stream"),
+        ("name: a, kind: nats, subject: x, auth: other", 'no entry "other"'),
+        ("name: a, kind: nats, subject: x, auth: shop_key", "nats_credential"),
+        ("name: a, kind: nats, subject: x, key: '{{ request.body }}'", '"request" is unknown here'),
         ("name: a, kind: webhook, path: x}\n- {name: b, kind: webhook, path: x", "the same method and path"),
         ("name: a, kind: webhook, path: x}\n- {name: a, kind: webhook, path: y", '"a"'),
     ],
@@ -156,6 +167,24 @@ def test_a_bad_trigger_is_reported(trigger: str, message: str) -> None:
     found = checked(BODY.replace("TRIGGER", trigger)).errors
     assert len(found) == 1, found
     assert message in found[0].message
+
+
+def test_a_good_trigger_of_messages() -> None:
+    body = BODY.replace("kind: bearer, token: x", "kind: nats_credential, url: x")
+    rows = {
+        "name: a, kind: nats, subject: shop.*.new, auth: shop_key": "NATS subject shop.*.new",
+        "name: a, kind: nats, stream: ORDERS, subject: shop.>, deliver: all, auth: shop_key": (
+            "NATS stream ORDERS subject shop.>"
+        ),
+        "name: a, kind: nats, subject: '>', auth: shop_key": "NATS subject >",
+        "name: a, kind: nats, stream: ORDERS, auth: shop_key": "NATS stream ORDERS",
+    }
+    for trigger, schedule in rows.items():
+        template = "workload: {x: \"{{ message.headers['id'] }}{{ message.data }}\"}"
+        result = checked(body.replace("TRIGGER", f"{trigger}, {template}"))
+        assert result.problems == ()
+        assert result.program is not None
+        assert explain(result.program, kinds()).triggers == (("a", schedule),)
 
 
 def test_a_good_trigger_uses_its_credential() -> None:

@@ -39,6 +39,7 @@ class ConnectOptions(NamedTuple):
     token: str | None
     credentials: str | None
     tls: ssl.SSLContext | None  # None: the settings do not ask for TLS
+    hostname: str | None = None  # for which a certificate must be; None: that of the address
 
     def as_kwargs(self) -> dict[str, Any]:
         return {
@@ -48,6 +49,7 @@ class ConnectOptions(NamedTuple):
             "token": self.token,
             "user_credentials": self.credentials,
             "tls": self.tls,
+            "tls_hostname": self.hostname,
         }
 
     def __repr__(self) -> str:
@@ -65,6 +67,7 @@ class NatsSettings(NamedTuple):
     ca: str | None = None  # path of the trusted certificates; None: those of the system
     certificate: str | None = None  # path of the client certificate
     key: str | None = None  # path of its private key
+    hostname: str | None = None  # for which the certificate must be; None: that of the address
 
     def __repr__(self) -> str:
         return "NatsSettings(***)"
@@ -85,7 +88,7 @@ class NatsSettings(NamedTuple):
         secure = any(each.scheme == "tls" for each in parts) or self.ca or self.certificate
         servers = [f"{each.scheme}://{_host(each)}:{_port(each)}" for each in parts]
         tls = self._tls() if secure else None
-        return ConnectOptions(servers, user, password, token, self.credentials, tls)
+        return ConnectOptions(servers, user, password, token, self.credentials, tls, self.hostname)
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -127,12 +130,25 @@ FIRST_TRIES: Final = 2  # the first connection gives up soon, so that people see
 PENDING_BYTES_MAX: Final = 67_108_864  # sent by us and not yet accepted by the socket
 REFUSED: Final = "it refuses the user, the password or the token"
 _DENIED: Final = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
+_DENIED_RECEIVER: Final = re.compile(r'permissions violation for subscription to "([^"]*)"', re.IGNORECASE)
 
 Handler = Callable[[Msg], None]
 
 
 class NatsClient(StrictNatsClient):
-    """Calls our handlers directly instead of through a queue and a task for each subscription."""
+    """Calls our handlers directly instead of through a queue and a task for each subscription.
+
+    `fixed`: it connects only to the given addresses, and not to others that the server names.
+    """
+
+    def __init__(self, *, secure: bool, fixed: bool = False) -> None:
+        super().__init__(secure=secure)
+        self._fixed = fixed
+
+    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
+        if self._fixed:
+            info = {key: value for key, value in info.items() if key != "connect_urls"}
+        await super()._process_info(info, initial_connection)
 
     async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
         """Call our handlers at once: the queues of nats-py would wake a task for each message."""
@@ -221,14 +237,25 @@ class NatsConnection:
     """Shared by queue, link, feed and worker registry. It belongs to the loop that opened it."""
 
     def __init__(
-        self, settings: NatsSettings | str, name: str = "noetl", clock: Clock | None = None, *, inbox: str = ""
+        self,
+        settings: NatsSettings | str,
+        name: str = "noetl",
+        clock: Clock | None = None,
+        *,
+        inbox: str = "",
+        fixed: bool = False,
     ) -> None:
-        """`inbox`: the prefix of the subjects for replies; "": the default of NATS."""
+        """`inbox`: the prefix of the subjects for replies; "": the default of NATS.
+
+        `fixed`: only the given addresses are used, because others have not been checked.
+        """
+        self._fixed = fixed
         self._inbox_prefix = inbox or subjects.INBOX
         self._settings = NatsSettings(settings) if isinstance(settings, str) else settings
         self._name = name
         self._clock = clock or SystemClock()
         self.on_lost: list[Callable[[], None]] = []  # called when the connection is lost
+        self.on_denied: list[Callable[[str], None]] = []  # called with a subject that the user may not receive
         self._opening = asyncio.Lock()
         self._client: Client | None = None
         self._inbox = ""
@@ -358,7 +385,7 @@ class NatsConnection:
 
     async def _connect(self) -> Client:
         options = self._settings.resolve()
-        client = NatsClient(secure=options.tls is not None)
+        client = NatsClient(secure=options.tls is not None, fixed=self._fixed)
         try:
             await client.connect(
                 **options.as_kwargs(),
@@ -391,6 +418,9 @@ class NatsConnection:
             return
         if (denied := _DENIED.search(str(error))) is not None:
             self._fail_denied(denied[1])
+        elif (denied := _DENIED_RECEIVER.search(str(error))) is not None:
+            for notify in self.on_denied:
+                notify(denied[1])
         elif "authorization" in str(error).lower():
             self._reason = REFUSED
         elif isinstance(error, SecureConnRequiredError):

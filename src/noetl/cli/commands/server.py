@@ -11,7 +11,11 @@ from noetl.cli.options import app, finish
 
 Nats = Annotated[
     str | None,
-    typer.Option("--nats", metavar="URL", help="The NATS that connects servers and workers. Default: `NOETL_NATS`."),
+    typer.Option(
+        "--nats",
+        metavar="URL",
+        help="The NATS that connects servers and workers; on a file, for triggers. Default: `NOETL_NATS`.",
+    ),
 ]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the process. Default: a generated one.")]
 

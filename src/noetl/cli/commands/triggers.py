@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 HELP = """List, pause and fire the triggers of registered playbooks.
 
-A trigger starts executions by itself: at times (`cron`, `interval`), or for requests (`webhook`). It is written under
-`triggers` in a playbook, and acts while `noetl server` runs.
+A trigger starts executions by itself: at times (`cron`, `interval`), for requests (`webhook`) or for messages (`nats`).
+It is written under `triggers` in a playbook, and acts while `noetl server` runs.
 
 \b
 Examples:
