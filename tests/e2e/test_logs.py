@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -106,6 +107,23 @@ def test_a_call_is_limited_and_a_limit_of_0_keeps_nothing(tmp_path: Path) -> Non
     assert printed(own) == []
     own.environment["NOETL_LOG_CALL_BYTES"] = "many"
     assert "NOETL_LOG_CALL_BYTES must be a number of bytes" in own.call("run", own.write(text)).stderr
+
+
+def peak_kb(own: Workspace, size: int) -> int:
+    """The peak memory of `noetl run` while a task prints so many bytes."""
+    text = HEAD + f"workflow:\n- step: start\n  tool: {{kind: shell, sh: 'yes {'x' * 79} | head -c {size}'}}\n"
+    with own.started("run", own.write(text)) as running:
+        _, status, used = os.wait4(running.process.pid, 0)
+        running.process.returncode = os.waitstatus_to_exitcode(status)
+        assert running.process.returncode == 0
+    return used.ru_maxrss
+
+
+def test_100_mb_of_output_need_no_more_memory_than_a_little(tmp_path: Path) -> None:
+    own = Workspace(tmp_path)
+    little, much = peak_kb(own, 100_000), peak_kb(own, 100_000_000)
+    assert much - little < 30_000
+    assert "the rest is left out" in printed(own)[-1]
 
 
 def ticks(lines: list[str]) -> list[int]:

@@ -24,7 +24,7 @@ from noetl.output import JSON
 from noetl.ports import Firing, StoredTrigger
 from noetl.testing.fake_clock import START
 from noetl.testing.memory_runtime import MemoryPrograms
-from noetl.testing.simulator.triggers import ExecutionLog, SimTriggers, TriggerFaults
+from noetl.testing.simulator.triggers import SimTriggers, StartedExecutions, TriggerFaults
 from noetl.views.log import instant
 from tests.playbooks import HEAD, kinds
 from tests.sizes import FULL
@@ -93,7 +93,7 @@ def simulate(
     seed: int, count: int, seconds: float, service: type[Triggers] = Triggers, faults: TriggerFaults | None = None
 ) -> Outcome:
     """Raises AssertionError if a firing has another number of executions than one."""
-    programs, store, log, begin = playbooks(count), SkipTriggers(), ExecutionLog(), START
+    programs, store, log, begin = playbooks(count), SkipTriggers(), StartedExecutions(), START
     for path, program in programs.programs.items():
         _declare(store, path, declared_triggers(program, begin))
     cluster = SimTriggers(programs, store, log, faults=faults, service=service)
@@ -126,7 +126,7 @@ def _first_open(store: MemoryTriggers) -> dict[str, datetime]:
     return found
 
 
-def _check(store: SkipTriggers, log: ExecutionLog, begin: datetime, *, settled: bool) -> Counter[str]:
+def _check(store: SkipTriggers, log: StartedExecutions, begin: datetime, *, settled: bool) -> Counter[str]:
     """Compare the log with the times that have been handled, and forget them."""
     found: Counter[str] = Counter()
     for (path, name), row in store.rows.items():

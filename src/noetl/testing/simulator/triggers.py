@@ -40,7 +40,7 @@ class TriggerFaults(NamedTuple):
     lost: float = 0.02  # requests without effect, and as many with a lost answer and with a late effect
 
 
-class ExecutionLog:
+class StartedExecutions:
     """Executions by id, and how many there are for each trigger and time."""
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ class SimPartitions:
 class SimExecutions:
     """The log, as one server reaches it."""
 
-    def __init__(self, network: _Network, log: ExecutionLog) -> None:
+    def __init__(self, network: _Network, log: StartedExecutions) -> None:
         self._network, self._log = network, log
 
     async def status(self, execution_id: str) -> Status | None:
@@ -174,7 +174,7 @@ class SimTriggers:
         self,
         programs: MemoryPrograms,
         store: MemoryTriggers,
-        log: ExecutionLog,
+        log: StartedExecutions,
         *,
         servers: int = 2,
         faults: TriggerFaults | None = None,

@@ -37,13 +37,15 @@ class LineForwarder:
             self._timer.cancel()
 
     def add(self, chunk: bytes) -> None:
-        *whole, rest = (self._rest + chunk).split(b"\n")
+        *whole, rest = (self._rest + chunk).rsplit(b"\n", LINES_MAX + 1)
         self._rest = rest[:LINE_BYTES_MAX]
+        if len(whole) > LINES_MAX:  # of many lines, only the last are split: a task may print millions
+            self._count += whole.pop(0).count(b"\n") + 1
         lines = [line for line in whole if not line.isspace() and line]
         if not lines:
             return
         self._count += len(lines)
-        self._waiting.extend(line[:LINE_BYTES_MAX] for line in lines[-LINES_MAX:])
+        self._waiting.extend(line[:LINE_BYTES_MAX] for line in lines)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(EVERY_S, self._send)
 
