@@ -36,8 +36,10 @@ def migrated(
     diff: bool = False,
     exact: bool = False,
     annotate: bool = False,
+    keep_layout: bool = True,
 ) -> int:
-    return migrate_file(Reporter("auto"), file, MigrateOptions(out, write, diff, exact, annotate))
+    options = MigrateOptions(out, write, diff, exact, annotate, keep_layout)
+    return migrate_file(Reporter("auto"), file, options)
 
 
 def test_the_text_goes_to_standard_output_and_notes_to_standard_error(
@@ -49,6 +51,18 @@ def test_the_text_goes_to_standard_output_and_notes_to_standard_error(
     assert (out, file.read_text()) == (NEW, OLD)
     assert err.startswith("old.yaml:8:9: note: arc-on-failure: ")
     assert err.count("\n") == 1
+
+
+def test_the_result_has_the_layout_of_fmt_and_an_unchanged_file_keeps_its_own(file: Path) -> None:
+    assert migrated(write=True, keep_layout=False) == 0
+    assert file.read_text() == (
+        "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: { name: t, path: t }\n\n"
+        "workflow: # steps\n  - step: start\n    tool: { kind: noop }\n"
+        "    next:\n      arcs:\n        - step: end\n"
+    )
+    file.write_text(NEW)
+    assert migrated(write=True, keep_layout=False) == 0
+    assert file.read_text() == NEW
 
 
 def test_a_file_is_rewritten_in_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from noetl.cli.execute import FAILED, OK, WRONG, Reporter
 from noetl.cli.options import File, Out, app, finish
-from noetl.cli.output.screen import Screen, diff_lines
+from noetl.cli.output.screen import print_diff
 from noetl.errors import PlaybookError
 from noetl.session.errors import UsageError
 
@@ -20,6 +20,7 @@ class MigrateOptions(NamedTuple):
     diff: bool = False
     exact: bool = False
     annotate: bool = False
+    keep_layout: bool = False
 
 
 @app.command()
@@ -33,13 +34,17 @@ def migrate(
         bool, typer.Option("--exact", help="Let unguarded arcs carry failures too, as the old dialect did.")
     ] = False,
     annotate: Annotated[bool, typer.Option("--annotate", help="Add the notes as comments.")] = False,
+    keep_layout: Annotated[
+        bool, typer.Option("--keep-layout", help="Change only the lines that the migration changes; no `noetl fmt`.")
+    ] = False,
     report: Annotated[
         bool, typer.Option("--report", help="Only report on all playbooks of a folder: migrated, with notes, refused.")
     ] = False,
 ) -> None:
     """Rewrite a playbook of an older dialect, or of the public NoETL, in the canonical form.
 
-    Comments and order are kept. Differences in meaning are noted on standard error.
+    Comments and order are kept, and the result has the layout of `noetl fmt`. Differences in meaning are noted on
+    standard error.
     The result is checked: exits with 1 when it still has errors, and with 2 when something cannot be migrated.
 
     \b
@@ -51,7 +56,7 @@ def migrate(
     if report:
         finish("auto", lambda reporter: report_folder(reporter, file))
         return
-    options = MigrateOptions(output, write, diff, exact, annotate)
+    options = MigrateOptions(output, write, diff, exact, annotate, keep_layout)
     finish("auto", lambda reporter: migrate_file(reporter, file, options))
 
 
@@ -59,6 +64,7 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
     from noetl.cli.checker import installed_kinds
     from noetl.cli.output.documents import put, write_file
     from noetl.cli.output.problems import print_notes, print_problems
+    from noetl.editor.formatting import format_playbook
     from noetl.playbook.migrate import migrate as migrated
     from noetl.playbook.source import parse
     from noetl.session.sources import STDIN, MigrationNote, read_source, remaining_problems
@@ -77,14 +83,17 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
     except PlaybookError as error:
         print_problems(error.problems, text, reporter.errors)
         return WRONG
+    made = migration.text
+    if migration.changed and not options.keep_layout:
+        made = format_playbook(made, installed_kinds(), source.name).text
     notes = [MigrationNote(note.at, note.code, note.message) for note in migration.notes]
     print_notes(notes, reporter.errors)
     if options.diff:
-        _print_diff(text, migration.text, source.name, reporter.screen)
+        print_diff(text, made, source.name, reporter.screen)
     elif not options.write:
-        put(migration.text.encode("utf-8"), options.output)
+        put(made.encode("utf-8"), options.output)
     elif migration.changed:
-        write_file(file, migration.text.encode("utf-8"))
+        write_file(file, made.encode("utf-8"))
     left = remaining_problems(migration, source.name, installed_kinds())
     if left:
         print_problems(left, text, reporter.errors)
@@ -111,10 +120,3 @@ def report_folder(reporter: Reporter, folder: str) -> int:
     for line in report_lines(found):
         reporter.screen.line(line)
     return OK if all(file.state in ("migrated", "with notes") for file in found) else FAILED
-
-
-def _print_diff(old: str, new: str, name: str, screen: Screen) -> None:
-    import difflib
-
-    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
-    screen.lines(diff_lines(lines))

@@ -66,6 +66,13 @@ def diff_lines(lines: Iterable[str]) -> Iterator[list[Styled]]:
         yield [Styled(line, "strong" if number < 2 else _DIFF_STYLES.get(line[:1], ""))]
 
 
+def print_diff(old: str, new: str, name: str, screen: Screen) -> None:
+    import difflib
+
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), name, name, lineterm="")
+    screen.lines(diff_lines(lines))
+
+
 PLAIN_COLUMNS = 100
 COLUMNS_MIN, COLUMNS_MAX = 40, 160
 _RICH: dict[Style, str] = {

@@ -1,0 +1,1 @@
+"""What editors need from a playbook's text, as pure functions over text and positions; `noetl.lsp` serves it."""
