@@ -35,6 +35,7 @@ from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
 from noetl.template.registry import Builtin
 from noetl.testing.scenario import played
 from noetl.tool import Tools
+from noetl.views.language_card import language_card
 from noetl.views.tool_kinds import alternatives, as_text, mapping, output_fields, sentences, unfolded
 from scripts import reference_api, reference_cli, reference_events, reference_roles
 from scripts.reference_prose import prose, slug, table
@@ -43,6 +44,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs/reference"
 PARTS = PAGES / "_parts"
 EXAMPLES = ROOT / "tests/fixtures/problems"
+CARD = "../llms.txt"  # for programs that write playbooks
 NOTE = "<!-- Written by scripts/reference.py from the code and docs/reference/_parts; do not edit. -->"
 FILE = "playbook.yaml"  # the name of every example, as a message shows it
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in a part becomes tables of keys.
@@ -86,7 +88,7 @@ def pages() -> dict[str, str]:
         "events.md": reference_events.page(part("events_page"), part("facts"), part("derived")),
         "api.md": reference_api.page(part("api")),
     }
-    return {name: noted(text) for name, text in made.items()}
+    return {**{name: noted(text) for name, text in made.items()}, CARD: language_card(kinds())}
 
 
 def noted(text: str) -> str:

@@ -220,3 +220,14 @@ def test_the_schema_of_playbooks_contains_the_tools_of_the_server(tmp_path: Path
         assert '"const":"python"' in (await server.api.ask("GET", "/playbooks/schema")).body.decode()
 
     serve_ui(tmp_path, work)
+
+
+def test_the_language_on_one_page_needs_no_token(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        answer = await server.api.ask("GET", "/llms.txt")
+        assert answer.status == 200
+        assert answer.headers["content-type"] == "text/plain; charset=utf-8"
+        assert answer.body.startswith(b"# NoETL\n")
+        assert b"- **http**: " in answer.body
+
+    serve_ui(tmp_path, work, ask=True)

@@ -123,6 +123,15 @@ async def ui(
     return asset_response(bundle_in(context.settings.ui).assets(), name.lstrip("/"), request.headers)
 
 
+@route("/llms.txt", http_method=_READ, **_OPTIONS)
+async def language_text(context: ContextParam) -> Response[bytes]:
+    """The language on one page, with the tools of this server, for programs that write playbooks."""
+    from noetl.views.language_card import language_card
+
+    body = await context.cpu_pool.run(language_card, context.services.kinds)
+    return Response(body.encode(), media_type="text/plain", headers=_REVALIDATE)
+
+
 def asset_response(assets: dict[str, Asset], name: str, request_headers: Headers) -> Response[bytes]:
     """Raises ApiError when there is no such file."""
     if not assets:
@@ -158,4 +167,4 @@ def _accepted(header: str) -> set[str]:
     return {name for name, has_weight, weight in parts if not has_weight or weight.strip("0.")}
 
 
-ROUTES = [home, ui]
+ROUTES = [home, ui, language_text]
