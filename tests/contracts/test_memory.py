@@ -15,6 +15,7 @@ from noetl.adapters.memory import (
     MemoryTransport,
     MemoryWorkerRegistry,
 )
+from noetl.adapters.memory_limits import MemoryLimits
 from noetl.adapters.memory_triggers import MemoryTriggers
 from noetl.clock import SystemClock
 from noetl.ids import partition_of
@@ -22,7 +23,8 @@ from noetl.link.feed import LinkFeed
 from noetl.link.keys import LinkKey
 from noetl.link.workers import LinkWorkerRegistry
 from noetl.output import JSON
-from noetl.ports import EventStore, Feed, Transport, WorkerInfo
+from noetl.ports import EventStore, Feed, Limits, Transport, WorkerInfo
+from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.link import (
     FeedContract,
     LinkContract,
@@ -57,6 +59,12 @@ class TestMemoryStore(EventStoreContract):
 class TestMemoryPartitions(PartitionsContract):
     def make(self) -> PartitionedStore:
         return MemoryStore(SystemClock(), PARTITIONS)
+
+
+class TestMemoryLimits(LimitsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Limits]:
+        yield MemoryLimits()
 
 
 class TestMemorySaved(SavedContract):

@@ -18,6 +18,7 @@ from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PATH_BYTES_MAX, PostgresCatalog
 from noetl.adapters.postgres.database import PostgresDatabase, open_postgres
 from noetl.adapters.postgres.group_commit import GROUP_BYTES_MAX
+from noetl.adapters.postgres.limits import PostgresLimits
 from noetl.adapters.postgres.logs import PostgresLogs
 from noetl.adapters.postgres.saved import PostgresSaved
 from noetl.adapters.postgres.schema import _STEPS, VERSION
@@ -43,6 +44,7 @@ from noetl.ports import (
     Append,
     Catalog,
     EventStore,
+    Limits,
     PlaybookText,
     SecretRow,
     SecretRows,
@@ -50,6 +52,7 @@ from noetl.ports import (
 )
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
+from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs, line, texts
 from noetl.testing.contracts.saved import SavedContract, SavingLog
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
@@ -131,6 +134,13 @@ class TestPostgresStore(OnFreshDatabases, EventStoreContract):
 
 class TestPostgresPartitions(OnFreshDatabases, PartitionsContract):
     pass
+
+
+class TestPostgresLimits(LimitsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Limits]:
+        async with fresh() as made:
+            yield PostgresLimits(made)
 
 
 class TestPostgresSaved(SavedContract):

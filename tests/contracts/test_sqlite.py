@@ -13,6 +13,7 @@ import pytest
 from noetl.adapters.sqlite.audit import SqliteAudit
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.limits import SqliteLimits
 from noetl.adapters.sqlite.logs import SqliteLogs
 from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
@@ -22,8 +23,9 @@ from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteRetenti
 from noetl.adapters.sqlite.triggers import SqliteTriggers
 from noetl.clock import SystemClock
 from noetl.output import JSON
-from noetl.ports import ApiTokenStore, Catalog, EventStore, PlaybookText, SecretRows
+from noetl.ports import ApiTokenStore, Catalog, EventStore, Limits, PlaybookText, SecretRows
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
+from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
@@ -79,6 +81,12 @@ class TestSqliteSaved(OnOneFile, SavedContract):
     async def make(self) -> AsyncIterator[SavingLog]:
         database = self.open()
         yield SavingLog(SqliteStore(database), SqliteSaved(database), SqliteOwnership(database).hold)
+
+
+class TestSqliteLimits(OnOneFile, LimitsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[Limits]:
+        yield SqliteLimits(self.open())
 
 
 class TestSqliteListing(OnOneFile, ListingContract):

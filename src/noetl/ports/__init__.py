@@ -3,6 +3,18 @@
 An adapter is correct if it passes the contract tests in `noetl.testing.contracts`.
 """
 
+from noetl.ports.limits import (
+    WAITING_READ,
+    Bucket,
+    Grants,
+    Limits,
+    PermitAnswer,
+    PermitEntry,
+    PermitRequest,
+    Rate,
+    blocked_bucket,
+    grant_waiting,
+)
 from noetl.ports.messages import MessageAnswer, MessageHandler, MessageSelection, MessageSource, ReceivedMessage
 from noetl.ports.storage import (
     ApiToken,
@@ -79,12 +91,14 @@ from noetl.ports.work import (
 __all__ = [
     "HISTORY_MAX",
     "REPLY_TIMEOUT_S",
+    "WAITING_READ",
     "ApiToken",
     "ApiTokenStore",
     "Append",
     "AuditRecord",
     "AuditStore",
     "AuditTrailEntry",
+    "Bucket",
     "Catalog",
     "Claim",
     "Collect",
@@ -101,7 +115,9 @@ __all__ = [
     "FiringRecord",
     "FiringStatus",
     "Grant",
+    "Grants",
     "Handler",
+    "Limits",
     "Link",
     "LogRow",
     "LogSink",
@@ -114,6 +130,9 @@ __all__ = [
     "NoResponder",
     "OwnedPartitions",
     "Partitions",
+    "PermitAnswer",
+    "PermitEntry",
+    "PermitRequest",
     "PlaybookText",
     "PlaybookVersion",
     "Pointer",
@@ -121,6 +140,7 @@ __all__ = [
     "PrintedLine",
     "QueueBackend",
     "QueueTraits",
+    "Rate",
     "ReceivedMessage",
     "ReplyTimeout",
     "ReportAnswer",
@@ -143,6 +163,8 @@ __all__ = [
     "WorkQueue",
     "WorkerInfo",
     "WorkerRegistry",
+    "blocked_bucket",
     "first_reply",
+    "grant_waiting",
     "merge_declared",
 ]

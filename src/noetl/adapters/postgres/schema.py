@@ -205,8 +205,29 @@ CREATE TABLE noetl.saved ( -- the last entry of a path and key is its value
 CREATE INDEX saved_by_key ON noetl.saved (path, key, id);
 """
 
+_LIMITS: Final = """
+CREATE TABLE noetl.permits ( -- of limits by key
+    number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, -- first come, first served: its key is locked
+    key        text COLLATE "C" NOT NULL,
+    holder     text COLLATE "C" NOT NULL UNIQUE, -- "<execution>/<place>"
+    holds      boolean NOT NULL, -- false: it waits
+    in_flight  integer, -- null: any number
+    rate_count integer, -- null: no rate
+    rate_per_s double precision,
+    at         timestamptz NOT NULL
+);
+CREATE INDEX permits_by_key ON noetl.permits (key, holds, number);
+CREATE TABLE noetl.buckets ( -- one row for each key, which is its lock
+    key     text COLLATE "C" PRIMARY KEY,
+    tokens  double precision, -- null: full
+    at      timestamptz,
+    idle_at timestamptz NOT NULL -- it is full from then on
+);
+CREATE INDEX buckets_idle ON noetl.buckets (idle_at);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
-    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED,
+    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

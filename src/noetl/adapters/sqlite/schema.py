@@ -203,6 +203,26 @@ CREATE TABLE saved ( -- the last entry of a path and key is its value
 CREATE INDEX saved_by_key ON saved (path, key, id);
 """
 
+_LIMITS: Final = """
+CREATE TABLE permits ( -- of limits by key
+    number     INTEGER PRIMARY KEY AUTOINCREMENT, -- first come, first served
+    key        TEXT NOT NULL,
+    holder     TEXT NOT NULL UNIQUE, -- "<execution>/<place>"
+    holds      INTEGER NOT NULL, -- 0: it waits
+    in_flight  INTEGER, -- null: any number
+    rate_count INTEGER, -- null: no rate
+    rate_per_s REAL,
+    at         INTEGER NOT NULL
+) STRICT;
+CREATE INDEX permits_by_key ON permits (key, holds, number);
+CREATE TABLE buckets ( -- of rates; a missing one is full
+    key     TEXT PRIMARY KEY,
+    tokens  REAL NOT NULL,
+    at      INTEGER NOT NULL,
+    idle_at INTEGER NOT NULL -- it is full from then on
+) STRICT, WITHOUT ROWID;
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -215,6 +235,7 @@ _STEPS: Final[tuple[str, ...]] = (
     _TRIGGERS,
     _PRINTED,
     _SAVED,
+    _LIMITS,
 )
 VERSION: Final = len(_STEPS)
 
