@@ -5,6 +5,7 @@
 ``fetch#2[17]``              its iteration 17: a frame
 ``fetch#2[17]/5``            the fifth call in that frame
 ``fetch#2>0``                the token on its first arc
+``fetch#2[17]@5.0``          the permit of that call, for its first try
 ``crawl#1[3]/hotels#1``      a run of the block ``hotels``, called from that frame
 ===========================  ==================================================
 """
@@ -50,6 +51,15 @@ def frame_parts(frame: str) -> tuple[str, int | None]:
 
 def call_id(frame: str, number: int) -> str:
     return f"{frame}/{number}"
+
+
+def permit_id(frame: str, number: int, tries: int) -> str:
+    return f"{frame}@{number}.{tries}"
+
+
+def permit_frame(permit: str) -> str:
+    """The frame of a permit of a call."""
+    return permit.rpartition("@")[0]
 
 
 def frame_of_call(call: str) -> str:

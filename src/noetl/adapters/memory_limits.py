@@ -56,6 +56,6 @@ class MemoryLimits:
         grants = grant_waiting(held, [each.request for each in waiting], self._buckets.get(key), at)
         if grants.bucket is not None:
             self._buckets[key] = grants.bucket
-        for each in waiting[: grants.count]:
+        for each in waiting[: grants.number]:
             each.holds = True
-        return PermitAnswer([each.request.holder for each in waiting[: grants.count]], grants.retry_at)
+        return PermitAnswer([each.request.holder for each in waiting[: grants.number]], grants.retry_at)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 from noetl.defaults import LEASE_S
 from noetl.engine import Event
-from noetl.engine.commands import Lose, Start
+from noetl.engine.commands import Command, Lose, Start
 from noetl.errors import Unavailable
 from noetl.net.program import Program
 from noetl.playbook.model import INLINE_BYTES_MAX
-from noetl.ports import EventStore, Link, ResultStore, WorkQueue
+from noetl.ports import EventStore, Limits, Link, ResultStore, WorkQueue
 
 if TYPE_CHECKING:
     from noetl.control.live_execution import LiveExecution
@@ -73,7 +73,8 @@ class ControlPorts(NamedTuple):
     store: EventStore
     queue: WorkQueue
     results: ResultStore
-    link: Link | None = None  # to the owners of parents and children; None: Control itself owns them all
+    link: Link | None = None  # to the owners of other executions; None: Control itself owns them all
+    limits: Limits | None = None  # None: playbooks with limits that executions share cannot run
 
 
 class CrashedCalls(Protocol):
@@ -94,6 +95,7 @@ class ControlHooks(NamedTuple):
     on_load: Sequence[Callable[[], None]] = ()  # after a takeover: asks all workers for the frames they hold
     on_start: Sequence[Callable[[Program, Start], Awaitable[Start]]] = ()  # may replace the request
     window: Callable[[str], int] | None = None  # pool → pointers at once; None: as in the settings
+    post: Callable[[str, Command], Awaitable[None]] | None = None  # to another process on the file; None: there is none
     crashes: CrashedCalls | None = None  # None: the leases of workers show what was running
 
 

@@ -127,7 +127,9 @@ class Dispatch:
                     self.enqueue(live, [frame])
                 case facts.StepFailed(run=str(run)):
                     self._release_run(live, run)
-                case facts.Resumed() | facts.Retried():
+                case facts.PermitGranted(run=str(run)):
+                    runs[run] = True
+                case facts.Resumed() | facts.Retried() | facts.PermitGranted():
                     self.enqueue_all(live)
         for name, whole in runs.items():
             run_ = live.state.runs.get(name)

@@ -26,6 +26,7 @@ from noetl.control.deps import (
 )
 from noetl.control.dispatch import Dispatch
 from noetl.control.heartbeats import Timers, handle_heartbeat, release_frame
+from noetl.control.limits import REFUSED, SharedLimits
 from noetl.control.live_execution import (
     UNKNOWN_WORKER,
     DispatchedFrame,
@@ -47,9 +48,10 @@ from noetl.control.live_execution import (
 )
 from noetl.control.loop_data import LoopData
 from noetl.engine import Event, Recorded, agenda_of, handle
-from noetl.engine.commands import LEVEL, Command, Decide, Fork, Lose, Report, Start
+from noetl.engine.commands import LEVEL, Command, Decide, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import IterationDone, Requested, TaskDone
+from noetl.engine.limits import Permit
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
 from noetl.engine.saved import saved_in
@@ -62,7 +64,7 @@ from noetl.ids import frame_parts
 from noetl.labels import declared_labels
 from noetl.net.program import Program
 from noetl.output import Output
-from noetl.ports import Append, Epoch, Grant, ReportAnswer, SavedWrite, Snapshot
+from noetl.ports import Append, Epoch, Grant, Link, ReportAnswer, SavedWrite, Snapshot
 
 T = TypeVar("T")
 
@@ -85,14 +87,16 @@ class Control:
         *,
         hooks: ControlHooks = ControlHooks(),  # noqa: B008  # immutable
     ) -> None:
-        self.store, self.queue, self.results, link = ports
+        self.store, self.queue, self.results, link, limits = ports
         self.programs = programs
         self.owners = owners
         self.clock = clock
         self.settings = settings
         self.dispatch = Dispatch(self.queue, clock, settings, hooks.window, on_lost=self._on_lost)
         self.loops = LoopData(self)
-        self.children = Children(self, self if link is None else link)
+        others: Link = self if link is None else link
+        self.children = Children(self, others)
+        self.limits = SharedLimits(self, limits, others, hooks.post)
         self.timers = Timers(self)
         self.executions: dict[str, LiveExecution] = {}  # in memory, by id
         self._hooks = hooks
@@ -120,8 +124,12 @@ class Control:
             start = replace(start, level=LEVEL, labels={**labels, **start.labels})
             for hook in self._hooks.on_start:
                 start = await hook(program, start)
+            if program.limited:
+                start = await self.limits.admit(execution_id, program, start)
             command = start if start.fork is None else await self._fork(execution_id, program, start)
             live = self.executions.setdefault(execution_id, await self._new(execution_id, program))
+            if program.concurrency is not None:
+                live.permits.setdefault("", Permit("", start.held or "", program.concurrency, start.held is not None))
         try:
             await self.submit(live, command, _nothing)
         except Rejected as error:
@@ -129,6 +137,12 @@ class Control:
                 self._discard(live)
                 raise
             await self.read(live, _nothing)  # the first start may not be committed yet
+        finally:
+            if live.program.limited:
+                self.limits.entered(execution_id)
+        failure = live.state.failure
+        if failure is not None and failure.kind == REFUSED and not live.state.firings:
+            raise Rejected(REFUSED, failure.message)
 
     async def _fork(self, execution_id: str, program: Program, start: Start) -> Command:
         """The start of an execution that keeps the finished work of another one (D114)."""
@@ -147,6 +161,8 @@ class Control:
         if live.state.status == "new" and not live.busy and not live.inbox:
             self.executions.pop(live.id, None)
             self.owners.on_ended(live.id)
+            if live.permits:
+                self.limits.drop(live)
 
     async def _known(self, execution_id: str) -> LiveExecution | None:
         """None: it is new. The status is enough to see that."""
@@ -158,7 +174,22 @@ class Control:
 
     async def command(self, execution_id: str, command: Command) -> None:
         live = await self.load(execution_id)
+        if live.program.concurrency is not None and isinstance(command, Retry):
+            await self._retry(live, command)
+            return
         await self.submit(live, command, lambda: self._release(live, command))
+
+    async def _retry(self, live: LiveExecution, retry: Retry) -> None:
+        """A retried execution needs its turn again (D113)."""
+        retry = await self.limits.readmit(live, retry)
+        try:
+            await self.submit(live, retry, _nothing)
+        except Rejected:
+            if not live.state.live:
+                self.limits.drop(live)
+            raise
+        finally:
+            self.limits.entered(live.id)
 
     def _release(self, live: LiveExecution, command: Command) -> None:
         """The worker that has made a decision is free; a decision that must be made again is dispatched."""
@@ -389,6 +420,8 @@ class Control:
         if waiting := delegated(live.agenda):
             self.dispatch.enqueue(live, waiting)
         self.loops.on_commit(live, events)
+        if live.program.limited:
+            self.limits.on_commit(live, events)
         for hook in self._hooks.on_commit:
             hook(live, events)
         if live.state.parent is not None and not live.state.live:
@@ -461,6 +494,8 @@ class Control:
         fold(state, rows)
         live = await self._new(execution_id, await self.programs.by_digest(state.digest), owner)
         live.state, live.agenda = state, agenda_of(state)
+        if live.program.limited:
+            self.limits.on_load(live)
         if self._hooks.crashes is not None and state.live:
             await self._record_crashes(live, self._hooks.crashes)
         self.executions[execution_id] = live

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 from noetl.engine import Agenda, apply
 from noetl.engine.commands import Command, Expire
 from noetl.engine.delegation import is_decision, is_pending, pipeline_of
+from noetl.engine.limits import Permit, is_waiting
 from noetl.engine.settle import delegated
 from noetl.engine.snapshot import SCHEMA, freeze, thaw
 from noetl.engine.state import State
@@ -139,6 +140,7 @@ class LiveExecution:
         self.streak = 0  # frames granted without a pointer while other executions waited
         self.dispatched = 0
         self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref of the items that a worker reads
+        self.permits: dict[str, Permit] = {}  # that it holds or waits for, by id
         self.closing: set[str] = set()  # runs of loops whose results a worker evaluates
         self.unsaved = 0  # facts since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
@@ -169,7 +171,7 @@ def expire(live: LiveExecution, id: str) -> Expire:
 
 def is_due(live: LiveExecution, frame: str) -> bool:
     """Whether a worker could begin it now."""
-    return live.state.status == "running" and is_open(live, frame)
+    return live.state.status == "running" and live.state.held is None and is_open(live, frame)
 
 
 def is_open(live: LiveExecution, frame: str) -> bool:
@@ -178,7 +180,7 @@ def is_open(live: LiveExecution, frame: str) -> bool:
     run = live.state.runs.get(owner)
     if run is None:
         return is_decision(frame) and frame in delegated(live.agenda) and is_pending(live.state, frame)
-    if run.output is not None:
+    if run.output is not None or is_waiting(run):
         return False
     if run.loop is None:
         if run.looped:

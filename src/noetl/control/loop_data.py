@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import StartLoop
-from noetl.engine.facts import IterationDone, IterationFailed, StepScheduled
+from noetl.engine.facts import IterationDone, IterationFailed, PermitGranted, StepScheduled
+from noetl.engine.limits import is_waiting
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started, results_ref
 from noetl.engine.moves import Work
 from noetl.engine.settle import delegated
@@ -37,8 +38,10 @@ class LoopData:
         iterated: dict[str, None] = {}
         for event in events:
             match event.fact:
-                case StepScheduled(run=run, loop=True):
+                case StepScheduled(run=run, loop=True) | PermitGranted(run=str(run)):
                     scheduled.append(run)
+                case PermitGranted():
+                    scheduled += live.state.runs
                 case IterationDone(run=run) | IterationFailed(run=run):
                     iterated[run] = None
         for run in _unstarted(live, scheduled):
@@ -96,7 +99,9 @@ def _unstarted(live: LiveExecution, names: Iterable[str]) -> Iterator[str]:
     """Runs whose loop has not started although everything else is decided."""
     for name in names:
         run = live.state.runs.get(name)
-        if run is None or run.output is not None or run.loop is not None or live.state.status != "running":
+        if run is None or run.output is not None or run.loop is not None or is_waiting(run):
+            continue
+        if live.state.status != "running" or live.state.held is not None:
             continue
         if live.program.pipeline(run.step, block=run.block).loop is not None:
             yield name

@@ -35,6 +35,7 @@ async def sweep(control: Control) -> None:
     for execution_id, _ in found:
         with suppress(*TRANSIENT):
             await _sweep_one(control, await control.load(execution_id))
+    await control.limits.sweep()
     _unload(control)
     control.dispatch.reconcile(control.executions)
     await control.dispatch.pump()

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.deps import ProgramSource
+from noetl.control.limits import REFUSED
 from noetl.engine.commands import Start
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, NotFound, PlaybookError, Rejected, Unavailable
@@ -225,6 +226,8 @@ class Triggers:
         except (NotFound, PlaybookError) as error:
             return firing("failed", str(error))
         except Rejected as error:
+            if error.code == REFUSED:
+                return firing("refused", str(error))
             if await self._events.status(id) is not None:  # another process was first
                 return firing("duplicate" if scheduled_at is None else "started")
             return firing("refused", str(error))

@@ -20,6 +20,7 @@ from noetl.engine.commands import (
     Fork,
     Lose,
     Pause,
+    Permitted,
     Report,
     Resume,
     Retry,
@@ -30,14 +31,15 @@ from noetl.engine.commands import (
 )
 from noetl.engine.compensation import ending
 from noetl.engine.delegation import accepted, is_current
-from noetl.engine.facts import Fact, ForBlock, ForSignal, ForTime, TaskStarted, Token
+from noetl.engine.facts import Fact, ForBlock, ForPermit, ForSignal, ForTime, TaskStarted, Token
+from noetl.engine.limits import BadKey, key_of, permit_of
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
 from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, has_ref, is_foreign, moment
 from noetl.engine.state import Frame, Run, State
-from noetl.engine.stored import STORED, NeedsValues, ref_of, stored_key_in
+from noetl.engine.stored import STORED, NeedsValues, ensure_readable, ref_of, stored_key_in
 from noetl.errors import InputError, InputProblem, Rejected
-from noetl.ids import START_TOKEN, frame_parts, run_id
+from noetl.ids import START_TOKEN, frame_parts, permit_frame, run_id
 from noetl.net.origins import SUFFIX
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
@@ -75,6 +77,8 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return _signal(state, name, Output(data=data))
         case Lose():
             return _lose(program, state, command)
+        case Permitted(permit=permit):
+            return _permitted(program, state, permit)
         case Expire():
             return _expire(program, state, command, at)
         case Pause(by=by):
@@ -136,7 +140,57 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         return [requested, facts.Evaluated(error=error), facts.Processed(status="error")]
     token = Token(id=START_TOKEN, step=playbook.entry, input=input, deadline_at=deadline(entry.pipeline, at))
     started = facts.Started(workload=workload, token=token, saved=command.saved)
-    return [requested, facts.Evaluated(keychain=command.keychain), started]
+    return [
+        requested,
+        facts.Evaluated(keychain=command.keychain),
+        started,
+        *_held(program, command.held, START_TOKEN),
+    ]
+
+
+def _held(program: Program, key: str | None, token: str = "") -> list[Fact]:
+    """The whole execution waits for a permit (D113)."""
+    if key is None or program.concurrency is None:
+        return []
+    return [facts.StepWaiting(token=token, limit=program.concurrency.words, key=key)]
+
+
+def concurrency_key(program: Program, execution_id: str, command: Start, at: datetime) -> str | Failure | None:
+    """The key of the limit of executions that a start needs; "" if all executions share it (D113).
+
+    None: the inputs do not fit, so that it cannot start.
+    """
+    if program.inputs is None:
+        workload = merge(program.playbook.workload, command.workload)
+    else:
+        workload, problems = program.inputs.fit(command.workload, _is_stored, program.folder)
+        if problems:
+            return None
+    concurrency = program.concurrency
+    if concurrency is None or concurrency.key is None:
+        return ""
+    scope: dict[str, JSON] = {
+        "workload": workload, "ctx": command.ctx, "saved": command.saved, "execution_id": execution_id
+    }  # fmt: skip
+    try:
+        ensure_readable(concurrency.key, scope)
+        return key_of(concurrency.key, scope, moment(at, "concurrency"))
+    except NeedsValues:
+        reason = "it reads a value over 64 KiB"
+    except BadKey as error:
+        reason = str(error)
+    return Failure(kind="template", message=f"key of executor.spec.policy.concurrency: {reason}")
+
+
+def _permitted(program: Program, state: State, id: str) -> list[Fact]:
+    permit = permit_of(program, state, id)
+    if permit is None or not permit.waits:
+        raise Recorded
+    if id == state.permit:
+        return [facts.PermitGranted()]
+    if id in state.runs:
+        return [facts.PermitGranted(run=id)]
+    return [facts.FrameResumed(frame=permit_frame(id))]
 
 
 def _ensure_new(state: State) -> None:
@@ -325,7 +379,7 @@ def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
     owner, index = frame_parts(wake.frame)
     run = state.runs.get(owner)
     frame = run.frames.get(index) if run and run.output is None else None
-    if frame is None or frame.parked is None or isinstance(frame.parked, ForBlock):
+    if frame is None or frame.parked is None or isinstance(frame.parked, ForBlock | ForPermit):
         raise Recorded
     if wake.call is not None and wake.call != frame.calls + 1:
         raise Recorded
@@ -404,7 +458,7 @@ def _close(program: Program, state: State) -> list[Fact]:
     return [*made, end, *processed]
 
 
-def _retry_compensations(state: State, retry: Retry) -> list[Fact]:
+def _retry_compensations(program: Program, state: State, retry: Retry) -> list[Fact]:
     """What was undone cannot go on; only compensations that failed or were stopped are repeated (D116)."""
     assert state.compensation is not None
     failed = [
@@ -415,7 +469,9 @@ def _retry_compensations(state: State, retry: Retry) -> list[Fact]:
     if not failed and (retry.step is not None or not state.completed):
         reason = "its completed steps were compensated, so it cannot continue; run it again"
         raise Rejected("compensated", reason)
-    return [facts.Retried(compensations=tuple(failed), from_start=retry.from_start and bool(failed), by=retry.by)]
+    from_start = retry.from_start and bool(failed)
+    retried = facts.Retried(compensations=tuple(failed), from_start=from_start, by=retry.by, permit=retry.permit)
+    return [retried, *_held(program, retry.held)]
 
 
 def _nothing_to_retry(state: State, step: str | None) -> str:
@@ -434,14 +490,16 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
     if retry.step is not None and retry.step not in program.steps:
         raise Rejected("unknown-step", f'the playbook has no step "{retry.step}"')
     if state.compensation is not None:
-        return _retry_compensations(state, retry)
+        return _retry_compensations(program, state, retry)
     runs = [run for run in state.failed.values() if retry.step in (None, run.step)]
     tokens = [id for id, each in state.spoiled.items() if retry.step in (None, each.token.step)]
     if retry.step is not None and not runs and not tokens and retry.step in state.mended:
         runs = [state.mended[retry.step]]
     if not runs and not tokens and (retry.step is not None or state.status != "cancelled"):
         raise Rejected("nothing-failed", _nothing_to_retry(state, retry.step))
-    made: list[Fact] = [facts.Retried(runs=tuple(run.id for run in runs), tokens=tuple(tokens), by=retry.by)]
+    names = tuple(run.id for run in runs)
+    retried = facts.Retried(runs=names, tokens=tuple(tokens), by=retry.by, permit=retry.permit)
+    made: list[Fact] = [retried]
     firings = dict(state.firings)
     for run in runs:
         firings[run.step] = firings.get(run.step, 0) + 1
@@ -455,6 +513,7 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
                 compensable=program.steps[run.step].source.compensate is not None,
                 retry_of=run.id,
                 from_start=retry.from_start,
+                limited=program.steps[run.step].pipeline.limit is not None,
             )
         )
-    return made
+    return [*made, *_held(program, retry.held)]

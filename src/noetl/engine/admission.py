@@ -141,6 +141,7 @@ def admitted(
         deadline_at=tokens[0].deadline_at,
         loop=step.pipeline.loop is not None,
         compensable=step.source.compensate is not None,
+        limited=step.pipeline.limit is not None,
     )
 
 

@@ -36,7 +36,7 @@ def frame_of(run: Run, index: int | None) -> Frame:
 def advance(frame: Frame, fact: TaskDone) -> None:
     """Apply one call to a frame. The worker applies it to its own copy in the same way."""
     frame.calls = fact.call
-    frame.answer = frame.asked = frame.until = frame.running = None
+    frame.answer = frame.asked = frame.until = frame.running = frame.permit = None
     frame.tries = ()
     frame.lost = frame.lost_held = 0
     for target, value in fact.set.items():
@@ -107,6 +107,12 @@ def _add_token(state: State, token: facts.Token) -> None:
 
 
 def _waiting(state: State, fact: facts.StepWaiting) -> None:
+    if fact.limit is not None:
+        if fact.run is None:
+            state.held = fact.key
+        else:
+            state.runs[fact.run].key = fact.key
+        return
     state.fresh.pop(fact.token, None)
     step = state.tokens[fact.token].step
     if fact.join:
@@ -138,7 +144,7 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
     run = Run(
         id=fact.run, step=fact.step, block=fact.parent is not None, parent=fact.parent, tokens=fact.tokens,
         input=fact.input, ctx=state.ctx, scheduled_at=state.at, deadline_at=fact.deadline_at,
-        looped=fact.loop, compensable=fact.compensable,
+        looped=fact.loop, compensable=fact.compensable, limited=fact.limited,
     )  # fmt: skip
     old: Run | None = None
     if fact.compensates is not None:
@@ -198,6 +204,13 @@ def _spend(state: State, token: str) -> facts.Token:
     return spent
 
 
+def _permit_granted(state: State, fact: facts.PermitGranted) -> None:
+    if fact.run is None:
+        state.held = None
+    else:
+        state.runs[fact.run].permitted = True
+
+
 def _step_started(state: State, fact: facts.StepStarted) -> None:
     run = state.runs[fact.run]
     run.started = True
@@ -250,6 +263,7 @@ def _parked(state: State, fact: facts.FrameParked) -> None:
     frame = _frame_in(state, fact.frame)
     frame.parked, frame.running = fact.until, None
     if fact.tries:
+        frame.permit = None  # each try needs another one
         assert isinstance(fact.until, facts.ForTime)
         frame.tries, frame.until = fact.tries, fact.until.at
     frame.closed = fact.epoch
@@ -262,6 +276,8 @@ def _resumed(state: State, fact: facts.FrameResumed) -> None:
     frame = state.runs[owner].frames[index]
     if fact.output is not None:
         frame.asked = _asked(frame.parked)
+    if isinstance(frame.parked, facts.ForPermit):
+        frame.permit = frame.parked
     frame.parked = frame.until = None
     frame.answer = fact.output
     if fact.run is not None:
@@ -418,7 +434,7 @@ def _compensating(state: State, fact: facts.Compensating) -> None:
 def _finished(state: State, fact: facts.Finished) -> None:
     """Tokens and the unfinished parts of runs are kept: a retry continues from there (D69)."""
     state.status = fact.status
-    state.paused_at = None
+    state.paused_at = state.held = None
     _stop(state, fact.error)
     state.end_output = fact.output
     state.failure = fact.error
@@ -442,6 +458,7 @@ def _stop(state: State, error: Failure | None) -> None:
 
 def _retried(state: State, fact: facts.Retried) -> None:
     state.status = "running"
+    state.permit = fact.permit
     state.end_output = None
     if state.compensation is not None:  # Nothing but its compensations can be retried.
         for name in fact.compensations:
@@ -472,6 +489,7 @@ _APPLIERS: dict[type, Applier] = {
     facts.Started: _started,
     facts.StepWaiting: _waiting,
     facts.StepScheduled: _scheduled,
+    facts.PermitGranted: _permit_granted,
     facts.StepStarted: _step_started,
     facts.TaskStarted: _task_started,
     facts.TaskDone: _task_done,

@@ -27,6 +27,7 @@ class Start(Struct, frozen=True, kw_only=True):
     labels: dict[str, str] = {}  # control adds those of the playbook
     saved: dict[str, JSON] = {}  # control reads them from the store
     fork: ForkOrigin | None = None  # the finished work of this execution is kept (D114)
+    held: str | None = None  # the key of the limit of executions that it waits for; None: it may begin (D113)
 
 
 class Fork(Struct, frozen=True, kw_only=True):
@@ -109,6 +110,12 @@ class Expire(Struct, frozen=True, kw_only=True):
     deadline_s: float | None = None
 
 
+class Permitted(Struct, frozen=True, kw_only=True):
+    """The store has granted a permit (D113)."""
+
+    permit: str  # its id in the execution
+
+
 class Pause(Struct, frozen=True, kw_only=True):
     by: str | None = None
 
@@ -133,9 +140,11 @@ class Retry(Struct, frozen=True, kw_only=True):
     step: str | None = None  # None: every unhandled failure
     from_start: bool = False
     by: str | None = None
+    permit: str = ""  # control sets the id of the permit of the execution (D113)
+    held: str | None = None  # as in Start
 
 
 Command: TypeAlias = (
     Start | Fork | Report | StartLoop | EndLoop | Decide | Wake | Signal | Lose | Expire
-    | Pause | Resume | Cancel | Close | Retry
+    | Permitted | Pause | Resume | Cancel | Close | Retry
 )  # fmt: skip

@@ -63,11 +63,14 @@ class Started(_Fact, frozen=True, tag="workflow.started"):
 
 
 class StepWaiting(_Fact, frozen=True, tag="step.waiting"):
-    """Not admitted: tried again when one of these paths of ctx changes (D35)."""
+    """Not admitted: tried again when one of these paths of ctx changes (D35). Or it waits for a permit (D113)."""
 
-    token: str
+    token: str  # "": a retry has no token
     reads: tuple[tuple[str, ...], ...] = ()
     join: bool = False  # it waits at a join for other tokens (D36)
+    limit: str | None = None  # the limit that it waits for; None: none
+    key: str = ""  # of the limit
+    run: str | None = None  # the run that waits for the permit; None: the execution does
 
 
 class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
@@ -82,6 +85,13 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     from_start: bool = False  # its failed frames restart from the first task, not from the one that failed
     compensable: bool = False  # it is undone if the execution fails after it, so its input and output are kept (D116)
     compensates: str | None = None  # the completed run that it undoes
+    limited: bool = False  # it waits for a permit before it begins (D113)
+
+
+class PermitGranted(_Fact, frozen=True, tag="permit.granted"):
+    """A limit permits the run, or the execution, to go on (D113)."""
+
+    run: str | None = None  # None: the execution
 
 
 class StepStarted(_Fact, frozen=True, tag="step.started"):
@@ -163,7 +173,14 @@ class ForDocument(Struct, frozen=True, kw_only=True, tag="document", omit_defaul
     workload: dict[str, JSON] = {}
 
 
-Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild | ForDocument
+class ForPermit(Struct, frozen=True, kw_only=True, tag="permit"):
+    """The next call waits until a limit that other executions share permits it (D113)."""
+
+    limit: str
+    key: str
+
+
+Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild | ForDocument | ForPermit
 
 
 class FrameParked(_Fact, frozen=True, tag="frame.parked"):
@@ -285,6 +302,7 @@ class Retried(_Fact, frozen=True, tag="execution.retried"):
     by: str | None = None
     compensations: tuple[str, ...] = ()  # failed compensations, retried one after the other (D116)
     from_start: bool = False  # these compensations restart from the first task
+    permit: str = ""  # id of the permit of the execution, if its playbook limits executions (D113)
 
 
 class Finished(_Fact, frozen=True, tag="workflow.finished"):
@@ -300,7 +318,7 @@ class Processed(_Fact, frozen=True, tag="playbook.processed"):
 
 
 Fact: TypeAlias = (
-    Requested | Evaluated | Started | StepWaiting | StepScheduled | StepStarted | TaskStarted | TaskDone
+    Requested | Evaluated | Started | StepWaiting | StepScheduled | PermitGranted | StepStarted | TaskStarted | TaskDone
     | FrameParked | FrameResumed | FrameLost | LoopStarted | IterationDone | IterationFailed | LoopDone
     | StepDone | StepFailed | NextEvaluated | Paused | Resumed | Cancelled | Compensating | Retried
     | Finished | Processed

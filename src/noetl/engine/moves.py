@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import frame_of
 from noetl.engine.facts import FrameParked, TaskDone
+from noetl.engine.limits import is_waiting
 from noetl.engine.loops import iteration
 from noetl.engine.state import Frame, Run, State
 from noetl.ids import frame_id, frame_parts
@@ -138,12 +139,12 @@ def due(state: State, *, at_most: int | None = None) -> Iterator[str]:
 
     `at_most` is limits.in_flight: the number of frames of one execution that may run at once (D45).
     """
-    runs = state.runs.values() if state.status == "running" else ()
+    runs = state.runs.values() if state.status == "running" and state.held is None else ()
     return islice((frame for run in runs for frame in due_of(run)), at_most)
 
 
 def due_of(run: Run) -> Iterator[str]:
-    if run.output is not None or (run.looped and run.loop is None):
+    if run.output is not None or (run.looped and run.loop is None) or is_waiting(run):
         return
     indexes: list[int | None] = [None]
     if run.loop is not None:

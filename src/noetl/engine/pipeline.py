@@ -18,7 +18,8 @@ from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
 
 from noetl.engine.apply import put
-from noetl.engine.facts import FrameParked, TaskDone
+from noetl.engine.facts import ForPermit, FrameParked, TaskDone
+from noetl.engine.limits import BadKey, key_of
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, document_text, is_amount, waits_for, with_iteration
 from noetl.engine.scopes import ctx_misfit, is_foreign, misfit, split
@@ -26,7 +27,7 @@ from noetl.engine.stored import ValueTooLarge, stored_bytes
 from noetl.escape import shorten
 from noetl.ids import call_id
 from noetl.net.origins import SUFFIX
-from noetl.net.program import CompiledRule, CompiledTask, Write
+from noetl.net.program import CompiledLimit, CompiledRule, CompiledTask, Write
 from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import RETRY_ATTEMPTS, Directive
 from noetl.template.compile import Moment, Template, TemplateError, Value, json_text
@@ -107,6 +108,8 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
             raise _Broken(Failure(kind="runaway", message=message))
         if task.skips and frame.attempt == 1 and not frame.tries and (rule := _first(turn, task.skips)):
             return Decided(_skipped(turn, rule))
+        if task.limit is not None and frame.permit is None:
+            return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=_permit(turn, task.limit)))
         asking = turn
         if keychain is not None and task.kind not in PARKING:
             asking = turn._replace(scope={**turn.scope, "keychain": keychain})
@@ -126,6 +129,14 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
     # All attempts belong to one entry into a task: the number of entries distinguishes them.
     entry = f"{place.execution_id}/{frame.id}/{task.name}/{frame.entries}"
     return RunTask(task, fields, input, frame.attempt, entry, turn.scope, place.folder, place.keychain, place.origins)
+
+
+def _permit(turn: _Turn, limit: CompiledLimit) -> ForPermit:
+    """What the call waits for, if other executions share a limit with it (D113)."""
+    try:
+        return ForPermit(limit=limit.words, key=key_of(limit.key, turn.scope, turn.moment("limit")))
+    except BadKey as error:
+        raise turn.broken("template", str(error), "key of the limit") from None
 
 
 def _check_handed_over(task: CompiledTask, input: dict[str, JSON]) -> None:

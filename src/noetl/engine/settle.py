@@ -16,6 +16,7 @@ from noetl.engine.admission import JoinNeedsValues, of_joins, of_token, over_lim
 from noetl.engine.apply import ok
 from noetl.engine.compensation import ending, next_compensation
 from noetl.engine.facts import Fact, ForBlock
+from noetl.engine.limits import is_waiting, run_waits
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, is_complete, landed, loop_done, loop_started
 from noetl.engine.retry import called
 from noetl.engine.routing import answer, route
@@ -88,7 +89,10 @@ def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
             _look_at_newest(agenda, state.runs[run])
         case facts.NextEvaluated() | facts.LoopDone() | facts.FrameResumed():
             _stir(agenda, state, fact.set)
-        case facts.Resumed() | facts.Retried():
+        case facts.PermitGranted(run=str(run)):
+            agenda["run", run, None] = None
+            agenda.update(dict.fromkeys(("frame", run, index) for index in state.runs[run].frames))
+        case facts.Resumed() | facts.Retried() | facts.PermitGranted():
             agenda.update(agenda_of(state))
         case facts.Compensating():
             agenda.clear()  # Nothing else goes on (D116).
@@ -122,7 +126,7 @@ def _stir(agenda: Agenda, state: State, written: dict[str, JSON]) -> None:
 
 
 def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
-    if not state.live:
+    if not state.live or state.held is not None:
         return None
     fact = _following(program, state, agenda, at)
     return ending(state, fact) if type(fact) is facts.Finished else fact
@@ -214,6 +218,8 @@ def _of_matter(program: Program, state: State, matter: tuple[Matter, str, int | 
     run = state.runs.get(name)
     if run is None or run.output is not None:
         return None
+    if is_waiting(run):
+        return run_waits(program, state, run, at) if going and run.key is None else None
     if about == "run":
         return _of_run(program, state, run, at) if going else None
     frame = run.frames.get(index)
@@ -255,6 +261,7 @@ def _call(program: Program, state: State, frame: Frame, at: datetime) -> Fact | 
         deadline_at=deadline(program.blocks[block], at),
         loop=program.blocks[block].loop is not None,
         retry_of=inherited,
+        limited=program.blocks[block].limit is not None,
     )
 
 

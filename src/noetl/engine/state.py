@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from noetl.engine.facts import TaskStarted, Token, Until
+from noetl.engine.facts import ForPermit, TaskStarted, Token, Until
 from noetl.output import JSON, Failure, Output
 
 Status: TypeAlias = Literal["new", "running", "paused", "cancelling", "ok", "error", "cancelled"]
@@ -54,6 +54,7 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
     closed: tuple[int, int] | None = None  # the grant that has parked it: its repeated reports are in the log
     block: Run | None = None  # the failed run of the block, which a retry of this frame inherits
     lost: int = 0  # workers that were lost in a row with the next call
+    permit: ForPermit | None = None  # that the next call holds (D113)
     lost_held: int = 0  # frames that these workers held, including this one
 
 
@@ -124,6 +125,9 @@ class Run(Struct, kw_only=True, omit_defaults=True):
     compensable: bool = False  # what a compensation needs is kept when it has ended (D116)
     compensates: str | None = None  # of a compensation: the run that it undoes
     undone: Output | None = None  # of a compensation: the output of that run
+    limited: bool = False  # it needs a permit before it begins (D113)
+    key: str | None = None  # of the limit; None: it has not asked for the permit
+    permitted: bool = False
 
 
 class CompletedRun(Struct, kw_only=True, omit_defaults=True):
@@ -196,6 +200,8 @@ class State(Struct, kw_only=True, omit_defaults=True):
     compensate: bool = False  # a cancel asked for it
     compensation: Compensation | None = None  # None: nothing has been undone
     paused_at: datetime | None = None
+    permit: str = ""  # id of its permit, if its playbook limits executions (D113)
+    held: str | None = None  # the key of the limit that the whole execution waits for
 
     @property
     def live(self) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 from noetl.engine import facts
 from noetl.engine.commands import Command, Decide, EndLoop, Report, StartLoop
 from noetl.engine.delegation import is_decision, pipeline_of
-from noetl.engine.facts import ForBlock, ForChild, ForDocument, FrameParked
+from noetl.engine.facts import ForBlock, ForChild, ForDocument, ForPermit, FrameParked
 from noetl.engine.parking import child_id
 from noetl.engine.scopes import is_ref, owner_of
 from noetl.errors import NotFound, Rejected, Unavailable
@@ -144,6 +144,8 @@ def _check_parked(
     match until:
         case ForDocument():
             raise _refused(pool, "answer for the server")
+        case ForPermit() if all(task.limit is None for task in pipeline.tasks):
+            raise _refused(pool, f"wait for a limit in {report.frame}")
         case ForBlock() if "workbook" not in kinds:
             raise _refused(pool, f"call a block in {report.frame}")
         case ForChild():
@@ -190,7 +192,7 @@ def is_answer(execution: OwnedExecution, command: Decide) -> bool:
             return True
         case facts.StepScheduled():  # control makes the fact itself, with this input
             return kind in ("token", "join")
-        case facts.StepWaiting(token=token):
+        case facts.StepWaiting(token=token, limit=None):
             return kind in ("token", "join") and token in tokens
         case facts.StepFailed(run=None, tokens=failed):
             return kind in ("token", "join") and set(failed) <= set(tokens)

@@ -20,7 +20,9 @@ from noetl.net.program import (
     BODY,
     SAVED,
     CompiledArc,
+    CompiledConcurrency,
     CompiledGuard,
+    CompiledLimit,
     CompiledLoop,
     CompiledPipeline,
     CompiledRule,
@@ -92,6 +94,7 @@ class _Compiler:
         self.policy = {key: playbook.executor.policy.get(key) or {} for key in ("lifecycle", "failure")}
         limits = playbook.executor.policy.get("limits", {})
         self.limits = {key: limits.get(key, row.default) for key, row in LIMITS.keys.items() if row.default}
+        self.has_limits = False
         self.weighs_ctx = len(_ctx_targets(playbook)) > CTX_TARGETS_LIGHT
 
     def program(self) -> Program:
@@ -106,13 +109,40 @@ class _Compiler:
                 steps[name] = replace(compiled, pipeline=replace(compiled.pipeline, reads_failed=True))
             for name, pipeline in self.blocks.items():
                 self.blocks[name] = replace(pipeline, reads_failed=True)
+        concurrency = self._concurrency()
         bits = {name: 1 << place for place, name in enumerate(steps)}
         program = Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
         if self.playbook.triggers:
             program = program._replace(triggers=self._triggers())
         saves = any(target.startswith(f"{SAVED}.") for step in self.playbook.steps for target in step.set)
         program = program._replace(saves=saves, saved_reads=_saved_reads(self.templates))
+        if concurrency is not None or self.has_limits:
+            program = program._replace(concurrency=concurrency, limited=True)
         return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
+
+    def _concurrency(self) -> CompiledConcurrency | None:
+        written = self.playbook.executor.policy.get("concurrency")
+        if not written or "limit" not in written or not self.playbook.steps:
+            return None
+        path: Path = ("executor", "spec", "policy", "concurrency", "key")
+        entry = next((step for step in self.playbook.steps if step.name == self.playbook.entry), self.playbook.steps[0])
+        key = written.get("key")
+        value = None if key is None else self._value(key, "concurrency", path, entry)
+        return CompiledConcurrency(value, written["limit"], written.get("when_full", model.WHEN_FULL))
+
+    def _limit(
+        self, written: dict[str, JSON] | None, place: Place, path: Path, owner: Pipeline, task: Task | None = None
+    ) -> CompiledLimit | None:
+        if not written or "key" not in written:
+            return None
+        self.has_limits = True
+        rate = written.get("rate") or {}
+        return CompiledLimit(
+            key=self._value(written["key"], place, (*path, "key"), owner, task),
+            in_flight=written.get("in_flight"),
+            rate=(rate["count"], float(rate["per_s"])) if rate.keys() >= {"count", "per_s"} else None,
+            respect_retry_after=written.get("respect_retry_after", False),
+        )
 
     def _triggers(self) -> tuple[CompiledTrigger, ...]:
         from noetl.net.triggers import compile_triggers
@@ -186,6 +216,7 @@ class _Compiler:
             pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or POOL,
             source=owner,
             source_tasks=tasks,
+            limit=self._limit(owner.policy.get("limit"), "step limit", (*owner.at, "spec", "policy", "limit"), owner),
         )
         return self._nested(inner, loops), arcs
 
@@ -196,7 +227,7 @@ class _Compiler:
             name = f"{owner.name}/{BODY}" + "." * depth
             self.blocks[name] = replace(
                 made, name=name, block=True, set=(), failure_set=(), input=_constant({}),
-                timeout_s=None, deadline_s=None, picks=(), failure_picks=(),
+                timeout_s=None, deadline_s=None, picks=(), failure_picks=(), limit=None,
             )  # fmt: skip
             made = replace(inner, loop=loop, tasks=(_call_of(name, owner),))
         return made
@@ -262,6 +293,9 @@ class _Compiler:
             schema=self._schema(task) if "validate" in task.spec else None,
             own=known.own,
             playbook=self.identity,
+            limit=self._limit(policy.limit, "task limit", (*task.at, "spec", "policy", "limit"), owner, task)
+            if policy
+            else None,
         )
 
     def _schema(self, task: Task) -> OutputSchema | None:

@@ -214,4 +214,26 @@ def policy(owner: Pipeline) -> list[str]:
     elif failure.get("mode") == "fail_fast":
         lines.append("fail fast: the first failed iteration stops the loop")
     lines += [f"limit {key}: {each}" for key, each in limits.items()]
+    if limit := owner.policy.get("limit"):
+        lines.append(shared_limit(limit, "run"))
     return lines
+
+
+def shared_limit(limit: dict[str, JSON], what: str) -> str:
+    """`at most 3 calls at once and 100 in 60 s for each shop, across all executions`."""
+    words = [] if "in_flight" not in limit else [f"{count(limit['in_flight'], what)} at once"]
+    if rate := limit.get("rate"):
+        words.append(f"{count(rate.get('count', 0), what)} in {seconds(rate.get('per_s', 0))}")
+    text = f"at most {' and '.join(words)} for the key {value(limit.get('key'))}, across all executions"
+    return f"{text}; respects Retry-After" if limit.get("respect_retry_after") else text
+
+
+def concurrency(written: dict[str, JSON]) -> str:
+    """`at most 1 execution at once for the key workload.account; others wait`."""
+    key = written.get("key")
+    shared = "" if key is None else f" for the key {value(key)}"
+    then = {"refuse": "others are refused", "replace": "a new one cancels the oldest"}
+    return (
+        f"at most {count(written.get('limit', 0), 'execution')} at once{shared}; "
+        f"{then.get(str(written.get('when_full')), 'others wait')}"
+    )

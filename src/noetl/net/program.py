@@ -77,6 +77,33 @@ class CompiledRule(Struct, frozen=True, eq=False, gc=False):
         return f"rule {self.place + 1}" if isinstance(self.place, int) else f"rule {self.place}"
 
 
+class CompiledLimit(Struct, frozen=True, eq=False, gc=False):
+    """A limit that all executions share: of the runs of a step or the calls of a task (D113)."""
+
+    key: Value
+    in_flight: int | None  # at the same time; None: any number
+    rate: tuple[int, float] | None  # count, seconds; None: no rate
+    respect_retry_after: bool
+
+    @property
+    def words(self) -> str:
+        """`3 at once, 100 per 60 s`: as the log names it."""
+        found = [] if self.in_flight is None else [f"{self.in_flight} at once"]
+        return ", ".join(found if self.rate is None else [*found, f"{self.rate[0]} per {self.rate[1]:g} s"])
+
+
+class CompiledConcurrency(Struct, frozen=True, eq=False, gc=False):
+    """A limit of the executions of a playbook (D113)."""
+
+    key: Value | None  # None: all executions of the playbook share it
+    limit: int
+    when_full: model.WhenFull
+
+    @property
+    def words(self) -> str:
+        return "1 execution" if self.limit == 1 else f"{self.limit} executions"
+
+
 class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     name: str
     kind: str
@@ -99,6 +126,7 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     schema: OutputSchema | None = None  # spec.validate; None: any data is good
     own: dict[str, JSON] = {}  # the tool's own part of an output whose call gave none, with its defaults (D95)
     playbook: object = None  # the same object for all tasks of a compiled playbook
+    limit: CompiledLimit | None = None  # of its calls
 
     @property
     def written_rules(self) -> tuple[CompiledRule, ...]:
@@ -147,6 +175,7 @@ class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     pool: str  # the workers that run it
     source: model.Pipeline
     source_tasks: tuple[CompiledTask, ...]  # the author's tasks; `tasks` is one call when there are several loops
+    limit: CompiledLimit | None = None  # of its runs
 
 
 class CompiledArc(Struct, frozen=True, eq=False, gc=False):
@@ -196,6 +225,8 @@ class Program(NamedTuple):
     triggers: tuple[CompiledTrigger, ...] = ()
     saves: bool = False  # some step writes saved.*
     saved_reads: frozenset[str] | None = frozenset()  # the names below saved.* that it reads; None: any
+    concurrency: CompiledConcurrency | None = None
+    limited: bool = False  # it has limits that other executions share
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:

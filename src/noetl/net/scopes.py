@@ -9,7 +9,10 @@ from noetl.output import JSON
 from noetl.playbook.model import Pipeline, Playbook
 from noetl.playbook.source import Path
 
-Place: TypeAlias = Literal["admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc"]
+Place: TypeAlias = Literal[
+    "admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc",
+    "concurrency", "step limit", "task limit",
+]  # fmt: skip
 
 EVENT_FIELDS = ("name", "status", "error", "step", "run", "tokens")
 
@@ -25,6 +28,9 @@ READABLE: dict[Place, frozenset[str]] = {
     "skip rule": _PIPELINE - {"output"},
     "step set": _ALWAYS | {"step", "input", "output", "event"},
     "arc": _ALWAYS | {"step", "input", "output", "event"},
+    "concurrency": _ALWAYS,
+    "step limit": _ALWAYS | {"input"},
+    "task limit": _PIPELINE - {"output"},
 }
 PLACES: dict[Place, str] = {
     "admission": "a rule under `spec.policy.admit`",
@@ -35,8 +41,11 @@ PLACES: dict[Place, str] = {
     "skip rule": "a rule with `do: skip`",
     "step set": "the `set` of a step",
     "arc": "`step`, `when` and `set` of an arc",
+    "concurrency": "the `key` of `executor.spec.policy.concurrency`",
+    "step limit": "the `key` of the `limit` of a step",
+    "task limit": "the `key` of the `limit` of a task",
 }
-SEES_TASKS: frozenset[Place] = frozenset({"task", "task result", "skip rule"})  # earlier tasks, by name
+SEES_TASKS: frozenset[Place] = frozenset({"task", "task result", "skip rule", "task limit"})  # earlier tasks, by name
 
 OLD_NAMES = {"outcome": "output", "args": "input", "vars": "step", "result": "output.data"}
 

@@ -199,6 +199,50 @@ LIMITS = RecordShape(
         "max_payload_bytes": KeyShape(NumberShape(0, whole=True), "the same as spec.result.inline_max_bytes"),
     },
 )
+_RATE = RecordShape(
+    "rate",
+    "A token bucket: it holds `count` permits at first, and refills by `count` permits in `per_s` seconds.",
+    {
+        "count": KeyShape(NumberShape(1, whole=True), "permits that can be used at once", required=True, example="100"),
+        "per_s": KeyShape(NumberShape(0.001), "seconds in which the bucket refills", required=True, example="60"),
+    },
+)
+_LIMIT = RecordShape(
+    "limit",
+    "A limit that all executions, workers and servers share. What exceeds it waits, first come, first served.",
+    {
+        "key": KeyShape(
+            TextShape(templated=True),
+            "the name of what is limited, such as an account or a host; limits with the same key are shared, also between playbooks",
+            required=True,
+            example='"shop {{ workload.account }}"',
+        ),
+        "in_flight": KeyShape(NumberShape(1, whole=True), "maximum number at the same time"),
+        "rate": KeyShape(_RATE, "maximum number in a time", example="{count: 100, per_s: 60}"),
+        "respect_retry_after": KeyShape(
+            BooleanShape(),
+            "an HTTP response with `Retry-After` holds up everything with this key until then",
+            default=False,
+        ),
+    },
+)
+_CONCURRENCY = RecordShape(
+    "concurrency",
+    "Limits how many executions of the playbook run at the same time.",
+    {
+        "key": KeyShape(
+            TextShape(templated=True),
+            "executions with the same key share the limit; without a key, all executions of the playbook do",
+            example='"{{ workload.account }}"',
+        ),
+        "limit": KeyShape(NumberShape(1, whole=True), "maximum number of executions with the same key", required=True),
+        "when_full": KeyShape(
+            ChoiceShape(("queue", "refuse", "replace")),
+            "a new execution waits for its turn, is refused, or cancels the oldest one and takes its place",
+            default=model.WHEN_FULL,
+        ),
+    },
+)
 _STEP_LIMITS = RecordShape("limits", LIMITS.doc, {"calls": LIMITS.keys["calls"]})
 
 
@@ -324,15 +368,14 @@ TASK_POLICY = RecordShape(
     "task.spec.policy",
     "Rules that decide what happens after a task, depending on its output.",
     {
-        "rules": KeyShape(
-            _rules(THEN, "rule"), "rules in order; the first whose `when` is true applies", required=True
-        ),
+        "rules": KeyShape(_rules(THEN, "rule"), "rules in order; the first whose `when` is true applies"),
         "on_unmatched": KeyShape(
             ChoiceShape(("continue", "fail")),
             "what an error does if no rule matches it and there is no else",
             default=model.ON_UNMATCHED,
         ),
         "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
+        "limit": KeyShape(_LIMIT, "limits the calls of the task, across all executions"),
         "mode": KeyShape(ReservedShape(), "reserved"),
         **dict.fromkeys(
             ("before", "after", "finally"), KeyShape(ReservedShape("a task before or after this one"), "reserved")
@@ -582,6 +625,7 @@ def _step_policy() -> RecordShape:
             "lifecycle": KeyShape(lifecycle, "time limits of the step"),
             "failure": KeyShape(failure, "how failed iterations affect the loop"),
             "limits": KeyShape(_STEP_LIMITS, "maximum number of tool calls in a frame"),
+            "limit": KeyShape(_LIMIT, "limits the runs of the step, across all executions"),
             "emit": KeyShape(emit, "reserved"),
             **_reserved("tracing", "quotas", "placement"),
             "compensation": KeyShape(ReservedShape("compensate"), "reserved"),
@@ -869,6 +913,7 @@ def _executor(shared_spec: _Keys) -> RecordShape:
         "Limits and defaults of the whole playbook.",
         {
             "limits": KeyShape(LIMITS, "upper bounds"),
+            "concurrency": KeyShape(_CONCURRENCY, "limits how many executions run at the same time"),
             "defaults": KeyShape(defaults, "defaults for all tasks"),
             "results": KeyShape(results, "defaults for results"),
             "lifecycle": _step_policy().keys["lifecycle"],

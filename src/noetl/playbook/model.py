@@ -18,6 +18,7 @@ When: TypeAlias = str | bool  # a template, or a boolean
 InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "date", "datetime", "list", "map", "file"]
 TriggerKind: TypeAlias = Literal["cron", "interval", "webhook", "nats"]
 Catchup: TypeAlias = Literal["none", "last", "all"]
+WhenFull: TypeAlias = Literal["queue", "refuse", "replace"]
 Form: TypeAlias = Literal["task", "choose", "while", "until", "jump"]
 
 END = "end"  # an arc may lead here without such a step (D6)
@@ -30,6 +31,7 @@ ENTRY_STEP = "start"  # D5
 DEFAULT_MAX_IN_FLIGHT = 10  # iterations of a parallel loop that run at once (D49)
 RETRY_ATTEMPTS = 3  # calls in all, the first included (D24)
 BACKOFF: Backoff = "fixed"  # D25
+WHEN_FULL: WhenFull = "queue"  # D113
 ON_UNMATCHED: Literal["continue", "fail"] = "continue"  # D23
 INLINE_BYTES_MAX = 65_536  # of an output or a value in the log; larger ones are in the result store (D51, D91)
 VALUE_BYTES_MAX = 64 * 1024 * 1024  # the default of limits.value_bytes
@@ -67,6 +69,7 @@ class Policy(Struct, frozen=True, kw_only=True):
     on_unmatched: Literal["continue", "fail"] | None = None  # None: ON_UNMATCHED
     limits: dict[str, JSON] = {}
     whole: bool = True  # False: one of its rules could not be read
+    limit: dict[str, JSON] = {}  # shared by all executions; empty: none (D113)
     at: Path
 
 
@@ -139,7 +142,7 @@ class Step(Struct, frozen=True, kw_only=True):
     arcs: tuple[Arc, ...] | None = None  # None: no `next`
     whole: bool = True  # False: a part of `next` could not be read
     compensate: Block | None = None  # what undoes a completed run (D116); None: nothing
-    policy: dict[str, JSON] = {}  # lifecycle, failure, limits
+    policy: dict[str, JSON] = {}  # lifecycle, failure, limits, limit
     spec: dict[str, JSON] = {}  # the part that takes part in the layering
     at: Path
 
@@ -228,7 +231,7 @@ class Executor(Struct, frozen=True, kw_only=True):
     profile: Literal["local", "distributed"] | None = None
     version: str | None = None
     entry_step: str | None = None  # None: ENTRY_STEP
-    policy: dict[str, JSON] = {}  # limits, defaults, results
+    policy: dict[str, JSON] = {}  # limits, concurrency, defaults, results
     spec: dict[str, JSON] = {}  # the part that takes part in the layering
 
 

@@ -35,7 +35,7 @@ from noetl.playbook.validation import ProblemReport, validate_record
 from noetl.template.values import is_template
 
 _SPEC_STRUCTURE = frozenset({"policy", "entry_step", "mode", "max_in_flight"})
-_STEP_POLICY = ("lifecycle", "failure", "limits")
+_STEP_POLICY = ("lifecycle", "failure", "limits", "limit")
 _TRIGGER_KEYS = {  # by kind: the keys of which one is necessary
     "cron": ("cron",),
     "interval": ("every_s",),
@@ -218,6 +218,7 @@ class _Reader:
             self.report.add("bad-value", where, f'"{tolerate}" is neither a number nor a percentage', fix='"25%"')
         if tolerate is not None and failure.get("mode") != "best_effort":
             self.report.add("misplaced-key", where, '"tolerate" is valid only with mode: best_effort', key=True)
+        self.tasks.check_limit(policy.get("limit"), (*at, "limit"))
         return {key: policy[key] for key in _STEP_POLICY if key in policy}
 
     def _admit(self, rules: JSON, at: Path) -> tuple[Guard, ...] | None:

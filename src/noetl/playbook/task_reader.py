@@ -184,9 +184,15 @@ class TaskReader:
         return {key for key, value in tree.entries.items() if key == "else" or source.plain(value) is not None}
 
     def _policy(self, data: JSON, at: Path) -> Policy | None:
-        if data is None or "rules" not in data:
+        if data is None:
             return None
-        rules = data["rules"]
+        self.check_limit(data.get("limit"), (*at, "limit"))
+        if "rules" not in data and "limit" not in data:
+            if not {"rules", "limit"} & self._written(at):
+                message = 'a policy needs "rules" or "limit"'
+                self.report.add("missing-key", at, message, key=True, fix="rules: […]")
+            return None
+        rules = data.get("rules", [])
         read = [
             self._rule(rule, (*at, "rules", index), index == len(rules) - 1)
             for index, rule in enumerate(rules)
@@ -197,8 +203,15 @@ class TaskReader:
             whole=None not in read and None not in rules,
             on_unmatched=data.get("on_unmatched"),
             limits=data.get("limits", {}),
+            limit=data.get("limit", {}),
             at=at,
         )
+
+    def check_limit(self, limit: JSON, at: Path) -> None:
+        """A limit needs something that it limits (D113)."""
+        if limit is not None and not {"in_flight", "rate"} & self._written(at):
+            message = 'a limit needs "in_flight" or "rate"; without them it limits nothing'
+            self.report.add("missing-key", at, message, key=True, fix="in_flight: 3")
 
     def rule_parts(
         self, rule: dict[str, JSON], at: Path, last: bool, what: str = "rule", action: str = "{do: …}"

@@ -99,7 +99,8 @@ def _task(task: Task) -> dict[str, JSON]:
     policy, task = None, with_jumps(task)
     if task.policy is not None:
         rules = [_rule(rule) for rule in task.policy.rules]
-        policy = {"rules": rules, **_some({"on_unmatched": task.policy.on_unmatched, "limits": task.policy.limits})}
+        others = {"on_unmatched": task.policy.on_unmatched, "limits": task.policy.limits, "limit": task.policy.limit}
+        policy = {**({"rules": rules} if rules or not task.policy.limit else {}), **_some(others)}
     return {
         "name": task.name,
         "kind": task.kind,

@@ -11,9 +11,9 @@ _EPSILON = 1e-6  # tokens: refilling adds fractions
 
 
 class Rate(NamedTuple):
-    """A token bucket: at most `count` at once, refilled by `count` in `per_s` seconds."""
+    """A token bucket: at most `burst` at once, refilled by `burst` in `per_s` seconds."""
 
-    count: int
+    burst: int
     per_s: float
 
 
@@ -83,7 +83,7 @@ class Limits(Protocol):
 class Grants(NamedTuple):
     """How many of the waiting requests get their permits now, and what remains in the bucket."""
 
-    count: int
+    number: int
     bucket: Bucket | None
     retry_at: datetime | None
 
@@ -93,16 +93,16 @@ def grant_waiting(held: int, waiting: Sequence[PermitRequest], bucket: Bucket | 
 
     `held`: permits that count. `waiting`: in the order of the requests. `bucket` None: it is full.
     """
-    for count, request in enumerate(waiting):
+    for number, request in enumerate(waiting):
         if bucket is not None and at < bucket.at:
-            return Grants(count, bucket, bucket.at)
+            return Grants(number, bucket, bucket.at)
         if request.in_flight is not None and held >= request.in_flight:
-            return Grants(count, bucket, None)
+            return Grants(number, bucket, None)
         if request.rate is not None:
             bucket = _refilled(bucket, request.rate, at)
             if bucket.tokens < 1 - _EPSILON:
-                wait_s = (1 - bucket.tokens) * request.rate.per_s / request.rate.count
-                return Grants(count, bucket, at + timedelta(seconds=wait_s))
+                wait_s = (1 - bucket.tokens) * request.rate.per_s / request.rate.burst
+                return Grants(number, bucket, at + timedelta(seconds=wait_s))
             bucket = _with_tokens(bucket.tokens - 1, request.rate, at)
         held += request.in_flight is not None
     return Grants(len(waiting), bucket, None)
@@ -118,10 +118,10 @@ def blocked_bucket(bucket: Bucket | None, until: datetime, rate: Rate | None) ->
 
 def _refilled(bucket: Bucket | None, rate: Rate, at: datetime) -> Bucket:
     if bucket is None:
-        return Bucket(float(rate.count), at, at)
-    added = (at - bucket.at).total_seconds() * rate.count / rate.per_s
-    return _with_tokens(min(float(rate.count), bucket.tokens + added), rate, at)
+        return Bucket(float(rate.burst), at, at)
+    added = (at - bucket.at).total_seconds() * rate.burst / rate.per_s
+    return _with_tokens(min(float(rate.burst), bucket.tokens + added), rate, at)
 
 
 def _with_tokens(tokens: float, rate: Rate, at: datetime) -> Bucket:
-    return Bucket(tokens, at, at + timedelta(seconds=(rate.count - tokens) * rate.per_s / rate.count))
+    return Bucket(tokens, at, at + timedelta(seconds=(rate.burst - tokens) * rate.per_s / rate.burst))

@@ -17,6 +17,7 @@ from noetl.adapters.files import FileResults
 from noetl.adapters.memory import MemoryQueue
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.limits import SqliteLimits
 from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.running_calls import RunningCalls
@@ -98,6 +99,10 @@ class LocalStore(NamedTuple):
     @property
     def saved(self) -> SqliteSaved:
         return SqliteSaved(self.database)
+
+    @property
+    def limits(self) -> SqliteLimits:
+        return SqliteLimits(self.database)
 
     @property
     def retention(self) -> SqliteRetention:
@@ -284,7 +289,7 @@ class EmbeddedRuntime:
         keychain = Keychain(self.providers, clock)
         queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
         self.control = Control(
-            ControlPorts(storage.store, queue, results),
+            ControlPorts(storage.store, queue, results, limits=storage.limits),
             self.playbooks,
             ExecutionOwners(SqliteOwnership(storage.database)),
             clock,
@@ -293,6 +298,7 @@ class EmbeddedRuntime:
                 on_commit=(self._on_commit,),
                 on_unavailable=(self._on_unavailable, *hooks.on_unavailable),
                 on_start=(keychain.resolve_for_start, SavedAtStart(storage.saved)),
+                post=storage.inbox.post,
                 crashes=self._running,
             ),
         )

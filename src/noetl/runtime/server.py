@@ -18,6 +18,7 @@ from noetl.adapters.nats.results import NatsResults
 from noetl.adapters.postgres.audit import PostgresAudit
 from noetl.adapters.postgres.catalog import PostgresCatalog
 from noetl.adapters.postgres.database import open_postgres
+from noetl.adapters.postgres.limits import PostgresLimits
 from noetl.adapters.postgres.logs import PostgresLogs
 from noetl.adapters.postgres.saved import PostgresSaved
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
@@ -153,7 +154,7 @@ class ServerRuntime:
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
             window=lambda pool: max(WINDOW_MIN, 2 * self.registry.slots(pool)),
         )
-        ports = ControlPorts(self._measured, queue, self.results, self.link)
+        ports = ControlPorts(self._measured, queue, self.results, self.link, PostgresLimits(self.database))
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
 
     def _make_triggers(self) -> Triggers:

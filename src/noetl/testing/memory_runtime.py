@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import NamedTuple, TypeAlias
 
 from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
+from noetl.adapters.memory_limits import MemoryLimits
 from noetl.checks.checker import check
 from noetl.clock import Clock
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
@@ -32,7 +33,7 @@ from noetl.errors import NotFound, PlaybookError
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Kind, Kinds, record_of
-from noetl.ports import EventStore, Link, WorkQueue
+from noetl.ports import EventStore, Limits, Link, WorkQueue
 from noetl.testing.fake_clock import FakeClock
 from noetl.tool import NoOptions, Tool, Tools, describe
 from noetl.views.log import folded
@@ -118,6 +119,7 @@ class RuntimeParts(NamedTuple):
     link: Callable[[Link], Link] | None = None  # between worker and control: it gets the control
     keychain: Keychain | None = None
     call: ToolRun | None = None  # all calls go here; `tools` still says which kinds exist
+    limits: Limits | None = None  # None: a new one in memory
     hooks: ControlHooks = ControlHooks()
     on_log_line: Sequence[Callable[[LogLine], None]] = ()
 
@@ -150,7 +152,7 @@ class MemoryRuntime:
         self.programs = MemoryPrograms(playbooks, _kinds(self._functions, classes))
         self.owners = PartitionOwners(self.store, clock, "test", ttl_s=OWNER_TTL_S, count=1)
         log = parts.log or self.store
-        ports = ControlPorts(log, self.queue, self.results)
+        ports = ControlPorts(log, self.queue, self.results, limits=parts.limits or MemoryLimits())
         hooks = parts.hooks._replace(
             on_commit=(*parts.hooks.on_commit, self._record),
             on_start=(*parts.hooks.on_start, SavedAtStart(self.store.saved)),

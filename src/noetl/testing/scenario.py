@@ -23,6 +23,7 @@ from noetl.engine.commands import (
     Expire,
     Lose,
     Pause,
+    Permitted,
     Report,
     Resume,
     Retry,
@@ -58,6 +59,10 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, "", _failure(error)
         case facts.Started(token=token, saved=saved):
             return name, "", _token(token) + (f"; saved {_shown(saved)}" if saved else "")
+        case facts.StepWaiting(token=token_id, limit=str(limit), key=key, run=waiting_run):
+            return name, waiting_run or token_id, f"for {limit} of {_shown(key)}"
+        case facts.PermitGranted(run=permitted):
+            return name, permitted or "", ""
         case facts.StepWaiting(token=token_id, join=join, reads=reads):
             why = "for the others" if join else "until " + ", ".join("ctx." + ".".join(each) for each in reads)
             return name, token_id, why if join or reads else "forever"
@@ -162,6 +167,8 @@ def _until(until: facts.Until) -> str:
         case facts.ForChild(path=path, digest=digest, workload=workload):
             named = path or f"document {(digest or '')[:8]}"
             return f"calls playbook {named}" + (f" {_shown(workload)}" if workload else "")
+        case facts.ForPermit(limit=limit, key=key):
+            return f"for {limit} of {_shown(key)}"
         case facts.ForDocument(digest=digest):
             return f"refuses document {digest[:8]}"
 
@@ -243,6 +250,9 @@ class Player:
             case "start":
                 if word == "--child":
                     return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
+                if word == "--held":
+                    key, _, more = more.partition(" ")
+                    return Start(workload=json.loads(more or "{}"), held=key, level=LEVEL)
                 if word == "--ctx":
                     return Start(ctx=json.loads(more), level=LEVEL)
                 if word == "--saved":
@@ -270,6 +280,8 @@ class Player:
                 return Lose(frame=word, worker=worker, epoch=epoch)
             case "expire":
                 return self._expire(word)
+            case "permit":
+                return Permitted(permit=rest)
             case "pause":
                 return Pause()
             case "resume":
@@ -281,6 +293,8 @@ class Player:
                 return Close()
             case "retry":
                 words = rest.split()
+                if words[:1] == ["--held"]:
+                    return Retry(held=words[1], permit=f"@{self.state.seq}")
                 steps = [each for each in words if each != "--from-start"]
                 return Retry(step=steps[0] if steps else None, from_start="--from-start" in words)
             case "refuse":

@@ -14,6 +14,7 @@ from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, ForBlock, Token, Until
 from noetl.ids import frame_id, frame_parts
 from noetl.output import Failure
+from noetl.views.compensation_audit import CompensationAudit, listed
 from noetl.views.log import name_of
 
 FINDINGS_MAX = 1_000  # enough for a log that is broken from end to end
@@ -60,15 +61,17 @@ class _Auditor:
         self.tokens: dict[str, str] = {}  # live → its step
         self.made: set[str] = set()
         self.waiting: set[str] = set()
+        self.unpermitted: set[str] = set()  # runs that wait for a permit; "": the execution does
         self.spoiled: dict[str, str] = {}
         self.due: list[str] = []  # runs named by execution.retried, which must be retried next
         self.frames = _FrameAudit(self.report)
         self.loops = _LoopAudit(self.report)
-        self.compensations = _CompensationAudit(self.report)
+        self.compensations = CompensationAudit(self.report)
         self.checks: dict[type, _Check] = {
             facts.Requested: self._requested, facts.Evaluated: self._evaluated,
             facts.Started: self._workflow_started, facts.StepWaiting: self._waiting,
             facts.StepScheduled: self._scheduled, facts.StepStarted: self._started,
+            facts.PermitGranted: self._permitted,
             facts.TaskStarted: self._of_frame(self.frames.started_task),
             facts.TaskDone: self._of_frame(self.frames.called_task),
             facts.FrameParked: self._of_frame(self.frames.parked), facts.FrameResumed: self._resumed,
@@ -180,10 +183,11 @@ class _Auditor:
             lost, extra = self.tokens.keys() - set(fact.waiting), set(fact.waiting) - self.tokens.keys()
             if lost or extra:
                 self.report(
-                    "lost-token", f"tokens at the end: {_list(lost)} not listed, {_list(extra)} listed but unknown"
+                    "lost-token", f"tokens at the end: {listed(lost)} not listed, {listed(extra)} listed but unknown"
                 )
         # Successful runs that were not routed are routed when the execution continues (D69).
         self.runs = {id: run for id, run in self.runs.items() if run.parent is None and run.ended and not run.failed}
+        self.unpermitted.clear()
         self.phase, self.ends_in = "finished", fact.status
 
     def _processed(self, fact: facts.Processed) -> None:
@@ -210,7 +214,17 @@ class _Auditor:
             self.report("token", f"{token} leads to {of}, but {step} consumes it")
         return of or ""
 
+    def _permitted(self, fact: facts.PermitGranted) -> None:
+        if (fact.run or "") not in self.unpermitted:
+            self.report("permit", f"{fact.run or 'the execution'} gets a permit, but does not wait for one")
+        self.unpermitted.discard(fact.run or "")
+
     def _waiting(self, fact: facts.StepWaiting) -> None:
+        if fact.limit is not None:
+            if (fact.run or "") in self.unpermitted:
+                self.report("waiting-twice", f"{fact.run or 'the execution'} waits for a permit already")
+            self.unpermitted.add(fact.run or "")
+            return
         if fact.token not in self.tokens:
             self.report("token", f"{fact.token} waits but does not exist")
         elif fact.token in self.waiting:
@@ -246,6 +260,8 @@ class _Auditor:
 
     def _started(self, fact: facts.StepStarted) -> None:
         run = self._live(fact.run, fact)
+        if fact.run in self.unpermitted:
+            self.report("permit", f"{fact.run} is started without its permit")
         if run is not None and run.started:
             self.report("started-twice", f"{fact.run} is started twice")
         if run is not None:
@@ -339,10 +355,6 @@ def _unroutable(run: _Run | None) -> str:
     if run.parent is not None:
         return "it belongs to a block, which resumes its caller"
     return "it has not ended"
-
-
-def _list(tokens: Iterable[str]) -> str:
-    return ", ".join(sorted(tokens)) or "none"
 
 
 Epoch: TypeAlias = tuple[int, int]
@@ -455,65 +467,6 @@ class _FrameAudit:
         if frame.epoch is not None and epoch < frame.epoch:
             self.report("stale-epoch", f"{id}: epoch {epoch} after {frame.epoch}")
         frame.epoch = epoch
-
-
-class _CompensationAudit:
-    """Compensations: completed runs only, one after the other in the recorded order, and none is forgotten (D116)."""
-
-    def __init__(self, report: Callable[[str, str], None]) -> None:
-        self.report = report
-        self.compensable: set[str] = set()  # runs that can be undone
-        self.status: str | None = None  # how the execution ends afterwards; None: it does not compensate
-        self._rest: list[str] = []  # runs to be undone, in order
-        self._running: dict[str, str] = {}  # compensation → the run that it undoes
-        self._failed: dict[str, str] = {}
-        self._again: dict[str, str] = {}
-
-    def begin(self, fact: facts.Compensating) -> None:
-        if self.status is not None:
-            self.report("compensation", "execution.compensating for the second time")
-        for run in fact.runs:
-            if run not in self.compensable:
-                self.report("compensation", f"{run} is to be undone, but has no compensation")
-        self.status, self._rest = fact.status, list(fact.runs)
-
-    def scheduled(self, fact: facts.StepScheduled) -> None:
-        run = fact.compensates or ""
-        if self._running:
-            self.report("compensation", f"{fact.run} is scheduled while {', '.join(self._running)} runs")
-        if fact.retry_of is not None:
-            if self._again.pop(fact.retry_of, None) != run:
-                self.report("retry", f"{fact.run} retries {fact.retry_of}, but no command requested it")
-        elif not self._rest or self._rest.pop(0) != run:
-            self.report("compensation", f"{fact.run} undoes {run}, which is not the next one")
-        self._running[fact.run] = run
-
-    def ended(self, id: str, *, failed: bool) -> None:
-        run = self._running.pop(id, None)
-        if failed and run is not None:
-            self._failed[id] = run
-
-    def retried(self, fact: facts.Retried) -> None:
-        for id in fact.compensations:
-            if id not in self._failed:
-                self.report("retry", f"{id} is to be retried, but is not a failed compensation")
-            else:
-                self._again[id] = self._failed.pop(id)
-
-    def finished(self, fact: facts.Finished, *, limited: bool) -> None:
-        left = {
-            *self._failed.values(),
-            *self._again.values(),
-            *self._rest,
-            *(self._running.values() if limited else ()),
-        }
-        if left != set(fact.uncompensated):
-            self.report(
-                "compensation", f"not compensated: {_list(left)}, but the end lists {_list(fact.uncompensated)}"
-            )
-        for id, run in self._running.items():  # A limit has stopped them.
-            self._failed[id] = run
-        self._running = {}
 
 
 class _Loop:

@@ -105,8 +105,8 @@ class Envelopes:
         name = data.pop("fact")
         if "output" in data:
             data["output"] = {"status": "ok", **data["output"]}  # The encoding omits an ok status.
-        if isinstance(fact, facts.StepWaiting):
-            data["step"] = state.tokens[fact.token].step
+        if isinstance(fact, facts.StepWaiting) and (step := _waiting_step(state, fact)) is not None:
+            data["step"] = step
         made = [self._made(event, 0, _Derived(name, about, data))]
         if isinstance(fact, facts.TaskDone) and fact.started_at is not None and not shown and not fact.kept:
             started = _Derived("task.started", about._replace(status="in_progress"), {"task": fact.task})
@@ -252,11 +252,24 @@ def _about(state: State, fact: Fact) -> _About:
             return _About("step", run, "error", run=run)
         case facts.StepFailed(tokens=tokens):  # Without a run: the admission could not be evaluated (D16).
             return _About("step", state.tokens[tokens[0]].step, "error")
+        case facts.StepWaiting(run=str(run)):
+            return _About("step", run, "paused", run=run)
+        case facts.StepWaiting(limit=str()):
+            return _About("execution", state.execution_id, "paused")
         case facts.StepWaiting(token=token):
             return _About("token", token, "paused")
+        case facts.PermitGranted(run=str(run)):
+            return _About("step", run, "in_progress", run=run)
         case facts.NextEvaluated(run=run, error=error):
             return _About("next", run, "success" if error is None else "error", run=run)
     return _of_execution(state, fact)
+
+
+def _waiting_step(state: State, fact: facts.StepWaiting) -> str | None:
+    """None: the execution was retried, and waits as a whole."""
+    if fact.run is not None:
+        return state.runs[fact.run].step
+    return state.tokens[fact.token].step if fact.token in state.tokens else None
 
 
 def _of_task(fact: facts.TaskStarted | facts.TaskDone, status: EnvelopeStatus) -> _About:

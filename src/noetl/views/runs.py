@@ -12,8 +12,9 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 from noetl.engine import Event, apply, facts
-from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForSignal, ForTime
+from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForPermit, ForSignal, ForTime
 from noetl.engine.state import State
+from noetl.escape import one_line
 from noetl.ids import frame_parts
 from noetl.net.program import BODY
 from noetl.output import Failure
@@ -109,6 +110,10 @@ class Runs:
                 self.fork = fork
             case facts.StepScheduled():
                 self._scheduled(fact, at)
+            case facts.StepWaiting(run=str(run), limit=str(limit), key=key):
+                self._live[run].waits_for = permit_words(limit, key)
+            case facts.PermitGranted(run=str(run)):
+                self._live[run].waits_for = None
             case facts.StepStarted(run=run):
                 record = self._live[run]
                 record.started_at, record.status = at, "running"
@@ -308,6 +313,11 @@ def lost_words(fact: facts.FrameLost) -> str:
     return f'{fact.worker or "a worker"} was lost in task "{fact.task}"'
 
 
+def permit_words(limit: str, key: str) -> str:
+    """`for the limit "shop a" (3 at once)`; all executions of a playbook share a limit without a key."""
+    return f'for the limit "{one_line(key)}" ({limit})' if key else f"for the limit of {limit}"
+
+
 def waits_for(fact: facts.FrameParked) -> str:
     match fact.until:
         case ForTime(at=at):
@@ -320,3 +330,5 @@ def waits_for(fact: facts.FrameParked) -> str:
             return f"for the playbook {path}"
         case ForDocument():
             return "for the check of its document"
+        case ForPermit(limit=limit, key=key):
+            return permit_words(limit, key)

@@ -121,7 +121,7 @@ class Counts:
     def _tokens(self, state: State, fact: Fact) -> list[str]:
         """The steps whose tokens have changed, except by consumption."""
         match fact:
-            case facts.StepWaiting(token=id):
+            case facts.StepWaiting(token=id, limit=None):
                 step = state.tokens[id].step
                 self._at(step).waiting += 1
                 return [step]

@@ -28,7 +28,7 @@ from noetl.views.documents import (
     running_calls,
 )
 from noetl.views.log import instant, name_of
-from noetl.views.runs import RunRecord, Runs, lost_words, waits_for
+from noetl.views.runs import RunRecord, Runs, lost_words, permit_words, waits_for
 from noetl.views.step_counts import Counts, Sample, Track
 
 RUNS_SHOWN_MAX = 200  # runs of one step: the first ones and the newest
@@ -211,7 +211,7 @@ class Timeline:
             case facts.StepScheduled():
                 self.steps_of[fact.run] = fact.step
                 self._spans[fact.run] = _Span(scheduled_seq=seq, looped=fact.loop)
-            case facts.StepWaiting(token=token):
+            case facts.StepWaiting(token=token, limit=None):
                 self.steps_of[token] = self.state.tokens[token].step
             case facts.TaskDone():
                 self._called(seq, fact)
@@ -360,6 +360,8 @@ def _mark(fact: Fact) -> str | None:
             return reason or (f"by {by}" if by else "")
         case facts.FrameParked(until=facts.ForSignal() | facts.ForChild()):
             return f"waits {waits_for(fact)}"
+        case facts.StepWaiting(limit=str(limit), key=key):
+            return f"waits {permit_words(limit, key)}"
         case facts.Compensating(error=error):
             return error.message
         case facts.FrameLost():
@@ -505,7 +507,7 @@ def _about(fact: Fact) -> tuple[str, str | None]:
             return frame, frame_parts(frame)[0]
         case facts.IterationDone(run=run, index=index) | facts.IterationFailed(run=run, index=index):
             return frame_id(run, index), run
-        case facts.StepWaiting(token=token):
+        case facts.StepWaiting(token=token, limit=None):
             return token, token
         case facts.StepFailed(run=None, tokens=tokens):
             return ", ".join(tokens), None
@@ -519,6 +521,8 @@ def _words(fact: Fact) -> str:
             return f"{path}, by {by}" if by else path
         case facts.Started(token=token):
             return f"→ {token.step}"
+        case facts.StepWaiting(limit=str(limit), key=key):
+            return f"waits {permit_words(limit, key)}"
         case facts.StepWaiting(join=join, reads=reads):
             paths = ", ".join(".".join(("ctx", *read)) for read in reads)
             return "has arrived at a join" if join else f"is not admitted; it reads {paths}"

@@ -22,7 +22,7 @@ from noetl.output import JSON, Failure, tries_of
 from noetl.playbook import model
 from noetl.template.compile import ScopePath, Template, TemplateError
 from noetl.template.values import MISSING, lookup, path_text, to_json
-from noetl.views.runs import lost_words, waits_for
+from noetl.views.runs import lost_words, permit_words, waits_for
 
 VALUE_CHARS_MAX = 200
 SEEN_MAX = 20  # paths of one guard that are displayed
@@ -304,7 +304,7 @@ class _Reader:
         match fact:
             case facts.Started(token=token) if token.step == self.step:
                 self.sources[token.id] = WhySource(token=token.id)
-            case facts.StepWaiting(token=id) if id in self.sources and not fact.join:
+            case facts.StepWaiting(token=id, limit=None) if id in self.sources and not fact.join:
                 self.waited.add(id)
             case facts.StepScheduled(compensates=str(undone)) if undone in self.runs:
                 self.runs[undone].undone_by = fact.run
@@ -331,7 +331,9 @@ class _Reader:
                 self._count(run)
             case facts.FrameParked():
                 run.waits_for = waits_for(fact)
-            case facts.FrameResumed() | facts.TaskDone():
+            case facts.StepWaiting(limit=str(limit), key=key):
+                run.waits_for = permit_words(limit, key)
+            case facts.FrameResumed() | facts.TaskDone() | facts.PermitGranted():
                 run.running = run.waits_for = None
             case facts.TaskStarted(task=task):
                 run.running, run.waits_for = task, None

@@ -200,7 +200,8 @@ class FrameDriver:
         delay = policy.delay_s(frame.tries)
         until = self.now() + timedelta(seconds=delay)
         self.say(policy.line(frame.tries, output, delay))
-        if delay <= PARK_AFTER_S and not worker.draining:
+        task = self.work.pipeline.tasks[frame.pc]
+        if delay <= PARK_AFTER_S and not worker.draining and task.limit is None:  # else the next try needs a permit
             try:
                 async with asyncio.timeout(None) as self._timeout:
                     self._between_tries = True

@@ -54,4 +54,6 @@ def noted(tries: Tries, output: Output, ms: float) -> Tries:
     if output.error is not None:
         tried["kind"] = output.error.kind
         tried["message"] = shorten(output.error.message, MESSAGE_CHARS_MAX)
+        if "retry_after_s" in output.error.details:
+            tried["retry_after_s"] = output.error.details["retry_after_s"]
     return (*tries[1 - TRIES_LISTED_MAX :], tried)

@@ -115,11 +115,11 @@ async def _grant(connection: Connection, key: str, bucket: Bucket | None, at: da
         if grants.bucket is not None and grants.bucket != bucket:
             bucket = grants.bucket
             await connection.execute(_KEEP, key, *bucket)
-        if grants.count:
-            some = [each.holder for each in waiting[: grants.count]]
+        if grants.number:
+            some = [each.holder for each in waiting[: grants.number]]
             await connection.execute(_GRANT, some)
             granted += some
-        if grants.count < WAITING_READ:
+        if grants.number < WAITING_READ:
             return PermitAnswer(granted, grants.retry_at)
 
 

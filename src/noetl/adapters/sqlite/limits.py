@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import apsw
 import msgspec
@@ -100,7 +100,8 @@ def _grant(cursor: apsw.Cursor, key: str, at: datetime) -> PermitAnswer:
     while True:
         held = cursor.execute(_HELD, (key,)).get
         assert isinstance(held, int)
-        waiting = [_request(*row) for row in cursor.execute(_WAITING, (key,)).fetchall()]
+        rows: Any = cursor.execute(_WAITING, (key,)).fetchall()
+        waiting = [_request(*row) for row in rows]
         if not waiting:
             return PermitAnswer(granted)
         before = _bucket(cursor, key)
@@ -108,10 +109,10 @@ def _grant(cursor: apsw.Cursor, key: str, at: datetime) -> PermitAnswer:
         if grants.bucket is not None and grants.bucket != before:
             _keep(cursor, key, grants.bucket)
             cursor.execute(_PRUNE, (micros(at),))
-        for each in waiting[: grants.count]:
+        for each in waiting[: grants.number]:
             cursor.execute(_GRANT, (each.holder,))
             granted.append(each.holder)
-        if grants.count < WAITING_READ:
+        if grants.number < WAITING_READ:
             return PermitAnswer(granted, grants.retry_at)
 
 
@@ -120,9 +121,8 @@ def _request(key: str, holder: str, in_flight: int | None, count: int | None, pe
 
 
 def _bucket(cursor: apsw.Cursor, key: str) -> Bucket | None:
-    for tokens, at, idle_at in cursor.execute(_BUCKET, (key,)).fetchall():
-        return Bucket(tokens, instant(at), instant(idle_at))
-    return None
+    row: Any = cursor.execute(_BUCKET, (key,)).fetchone()
+    return None if row is None else Bucket(row[0], instant(row[1]), instant(row[2]))
 
 
 def _keep(cursor: apsw.Cursor, key: str, bucket: Bucket) -> None:

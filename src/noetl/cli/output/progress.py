@@ -19,14 +19,14 @@ from msgspec import Struct, field
 from noetl.cli.output.screen import Screen, duration, short
 from noetl.clock import Clock
 from noetl.engine import Event, facts
-from noetl.engine.facts import Fact, ForChild, ForDocument, ForSignal, ForTime, Until
+from noetl.engine.facts import Fact, ForChild, ForDocument, ForPermit, ForSignal, ForTime, Until
 from noetl.engine.state import Run
 from noetl.escape import one_line, shorten, visible
 from noetl.ids import frame_parts, run_id
 from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.session.protocol import WatchedExecution
-from noetl.views.runs import lost_words, owner_of_list
+from noetl.views.runs import lost_words, owner_of_list, permit_words
 from noetl.views.styled_text import Style, Styled
 from noetl.worker.frame_driver import LogLine
 
@@ -142,6 +142,8 @@ def wait_text(id: str, until: Until, hint: str) -> str:
             return f"runs {one_line(path)} ({short(child)})"
         case ForDocument():
             return "the document that it made cannot run"
+        case ForPermit(limit=limit, key=key):
+            return f"waits {permit_words(limit, key)}"
     return "runs a block"
 
 
@@ -161,7 +163,8 @@ class Progress:
         self._long: dict[tuple[str, str], Row] = {}  # frames in a call that takes long
         self._recount: list[str] = []  # runs whose counts are read from the state
         self._known: dict[type[Fact], Callable[[str, Any, datetime], None]] = {
-            facts.Requested: self._requested, facts.StepScheduled: self._scheduled,
+            facts.Requested: self._requested, facts.StepWaiting: self._waiting,
+            facts.PermitGranted: self._permitted, facts.StepScheduled: self._scheduled,
             facts.StepStarted: self._started, facts.LoopStarted: self._loop_started,
             facts.IterationDone: self._iteration_done, facts.IterationFailed: self._iteration_failed,
             facts.TaskStarted: self._task_started, facts.TaskDone: self._task_done, facts.FrameLost: self._lost,
@@ -352,10 +355,25 @@ class Progress:
         if row is None or (row.total is not None and not awaited):
             return
         words = wait_text(id, until, self.hint)
-        if words != row.waits and (awaited or row.depth == 0):  # once, not for each iteration
+        quiet = isinstance(until, ForPermit)  # most are granted at once
+        if words != row.waits and not quiet and (awaited or row.depth == 0):  # once, not for each iteration
             row.announced = True
             self._add_line(Styled("… ", "info"), Styled(row_name(row), "name"), Styled(f"  {words}"))
         row.waits = words
+
+    def _waiting(self, id: str, fact: facts.StepWaiting, _at: datetime) -> None:
+        """A limit that other executions share. A step asks for its permit each time, and mostly gets it at once."""
+        if fact.limit is None:
+            return
+        words = f"waits {permit_words(fact.limit, fact.key)}"
+        if fact.run is None:
+            self._add_line(Styled("… ", "info"), Styled(words))
+        elif (row := self.rows.get((id, fact.run))) is not None:
+            row.waits = words
+
+    def _permitted(self, id: str, fact: facts.PermitGranted, _at: datetime) -> None:
+        if fact.run is not None and (row := self.rows.get((id, fact.run))) is not None:
+            row.waits = ""
 
     def _resumed(self, id: str, fact: facts.FrameResumed, _at: datetime) -> None:
         if (row := self.rows.get((id, frame_parts(fact.frame)[0]))) is not None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import NamedTuple
 
 from noetl.adapters.memory import MemoryResults
+from noetl.adapters.memory_limits import MemoryLimits
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
@@ -69,6 +70,7 @@ class SimCluster:
         self.queue = SimQueue(self.loop, self.rates, self.store)
         self.link = SimLink(self.loop, self.rates, self.store)
         self.results = MemoryResults()
+        self.limits = MemoryLimits()
         self.programs = programs
         self.effects: dict[str, int] = {}
         self.tools: dict[str, Callable[[RunTask], Awaitable[Output]]] = {"http": self._tool, "noop": _noop}
@@ -163,7 +165,7 @@ class SimCluster:
 
     async def _serve(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
-        reach = ControlPorts(self.store, self.queue, self.results, self.link)
+        reach = ControlPorts(self.store, self.queue, self.results, self.link, self.limits)
         settings = ControlSettings(
             lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
             lost_max=1_000,  # workers are lost at random here, never because of a call
