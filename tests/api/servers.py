@@ -180,7 +180,7 @@ async def opened(
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit,
         logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
+        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app)

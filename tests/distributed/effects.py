@@ -20,6 +20,7 @@ class Effects:
     """`/call/NAME` answers at once, and `/gate/GATE/NAME` when the gate is open. Both return the name.
 
     `?full=7` waits until seven requests have been here at the same time; `?ms=300` waits for 300 ms more.
+    `?counted=a` counts the requests of that name at the same time.
     """
 
     def __init__(self) -> None:
@@ -27,6 +28,8 @@ class Effects:
         self.calls: list[str] = []  # names in the order of the requests; GATE/NAME for gates
         self.keys: Counter[str] = Counter()  # requests by idempotency key
         self.out = self.most = self.answered = 0
+        self.at_once: Counter[str] = Counter()  # counted requests in progress, by their name
+        self.most_at_once: Counter[str] = Counter()
         self._news = threading.Condition()
         self._gates: dict[str, asyncio.Event] = {}
         self._full = asyncio.Event()
@@ -40,6 +43,10 @@ class Effects:
     async def until(self, holds: Callable[[Effects], bool]) -> None:
         """Wait for a condition, which is checked with every request and every answer."""
         assert await asyncio.to_thread(self._wait, lambda: holds(self)), f"{len(self.calls)} calls, {self.out} out"
+
+    def wait(self, holds: Callable[[], bool]) -> None:
+        """The same in a test without an event loop."""
+        assert self._wait(holds), f"{len(self.calls)} calls, {self.out} out"
 
     def _wait(self, holds: Callable[[], bool]) -> bool:
         with self._news:
@@ -59,6 +66,9 @@ class Effects:
             self.keys[request.headers.get("Idempotency-Key", "")] += 1
             self.out += 1
             self.most = max(self.most, self.out)
+            if (counted := request.query.get("counted")) is not None:
+                self.at_once[counted] += 1
+                self.most_at_once[counted] = max(self.most_at_once[counted], self.at_once[counted])
             self._news.notify_all()
         try:
             if what == "gate":
@@ -72,6 +82,8 @@ class Effects:
             with self._news:
                 self.out -= 1
                 self.answered += 1
+                if counted is not None:
+                    self.at_once[counted] -= 1
                 self._news.notify_all()
         return web.json_response({"name": name})
 

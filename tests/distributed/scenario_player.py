@@ -192,7 +192,7 @@ class Play:
             started = next(event for event in reversed(self.player.log) if isinstance(event.fact, TaskStarted))
             await self._until(lambda: _named(started.fact) in self._names(self.events))
         else:
-            assert verb in ("begin", "after", "expire", "wake", "close"), (
+            assert verb in ("begin", "after", "expire", "wake", "close", "permit"), (
                 command
             )  # the deployment does this by itself after some time
 

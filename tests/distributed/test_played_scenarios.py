@@ -37,6 +37,10 @@ NOT_PLAYED = {
     "pause_then_cancel": "a real child is cancelled with its parent, and ends before it",
     "input_refused": "the API refuses the request, and records nothing: see tests/api/test_inputs.py",
     "input_of_a_child": "its execution is started as a child: see tests/e2e/test_inputs.py",
+    "limit_of_a_task": "it reports single tries: see test_limits.py",
+    "limit_of_a_loop_and_a_join": "a real permit is granted before the pause",
+    "limit_of_executions": "another execution must hold the limit: see test_limits.py",
+    "limit_of_executions_cancelled": "another execution must hold the limit: see test_limits.py",
     "pipeline_tries": "it reports single tries: see tests/e2e/test_tries.py",
     "retried_between_tries": "it reports single tries: see tests/e2e/test_tries.py",
 }

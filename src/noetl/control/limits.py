@@ -12,6 +12,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from noetl.control.heartbeats import TRANSIENT
@@ -30,12 +31,13 @@ from noetl.ports import Limits, Link, PermitAnswer, PermitEntry, PermitRequest, 
 
 if TYPE_CHECKING:
     from noetl.control.executions import Control
+    from noetl.views.documents import ShowDocument
 
 REFUSED = "concurrency"  # code and kind of a refused execution
 ENDED_S = 10.0  # permits of an execution that has ended are released by anyone after this time
 UNKNOWN_S = 60.0  # and those of one that was never committed after this time
 RETRY_AFTER_S_MAX = 86_400.0  # a server cannot hold up a key for longer
-NAMED_MAX = 5  # executions in a message
+NAMED_MAX = 5  # executions that are named
 
 Post: TypeAlias = Callable[[str, Command], Awaitable[None]]
 
@@ -312,6 +314,24 @@ class SharedLimits:
                 await control.load(execution_id)  # if its process is dead, we take it over
             return []
         return [entry.holder] if age_s > (UNKNOWN_S if status is None else ENDED_S) else []
+
+
+async def with_holders(document: ShowDocument, store: Limits) -> ShowDocument:
+    """The same document with who holds the limits that the execution waits for. The log does not contain this."""
+    if document.limits is UNSET:
+        return document
+    entries = await store.entries()
+    known = {each.holder: (number, each) for number, each in enumerate(entries)}
+    found = []
+    for limit in document.limits:
+        number, entry = known.get(holder_id(document.execution_id, limit.permit), (0, None))
+        if entry is not None:
+            others = [each for each in entries if each.key == entry.key]
+            ahead = sum(not each.holds for each in entries[:number] if each.key == entry.key)
+            held_by = dict.fromkeys(parts_of(each.holder)[0] for each in others if each.holds)
+            limit = replace(limit, ahead=ahead, held_by=tuple(held_by)[:NAMED_MAX])
+        found.append(limit)
+    return replace(document, limits=tuple(found))
 
 
 def _request(program: Program, permit: Permit, holder: str) -> PermitRequest:

@@ -35,7 +35,8 @@ from noetl.net.program import (
     Write,
 )
 from noetl.net.scopes import Place, all_writes
-from noetl.output import JSON, OUTPUT_FIELDS
+from noetl.net.template_reads import output_parts, reads_failed_iterations, reads_failure, saved_reads
+from noetl.output import JSON
 from noetl.playbook import model
 from noetl.playbook.branches import with_jumps
 from noetl.playbook.kinds import Kind, Kinds
@@ -45,7 +46,7 @@ from noetl.playbook.shapes import BooleanShape, NumberShape, TextShape, sql_path
 from noetl.playbook.source import Path
 from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
 from noetl.playbook.validation import ProblemReport
-from noetl.template.compile import BadTemplate, Read, Template, TemplateError, Value, build_value, compile_template
+from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
 from noetl.template.guards import as_one_expression, is_text_around
 from noetl.template.projection import reads_data
 from noetl.template.values import is_template
@@ -104,7 +105,7 @@ class _Compiler:
         for block in (*self.playbook.compensations, *self.playbook.blocks):
             if block.name not in self.blocks:
                 self.blocks[block.name], _ = self._pipeline(block)
-        if _reads_failed(self.templates, self.playbook):
+        if reads_failed_iterations(self.templates, self.playbook):
             for name, compiled in steps.items():
                 steps[name] = replace(compiled, pipeline=replace(compiled.pipeline, reads_failed=True))
             for name, pipeline in self.blocks.items():
@@ -115,7 +116,7 @@ class _Compiler:
         if self.playbook.triggers:
             program = program._replace(triggers=self._triggers())
         saves = any(target.startswith(f"{SAVED}.") for step in self.playbook.steps for target in step.set)
-        program = program._replace(saves=saves, saved_reads=_saved_reads(self.templates))
+        program = program._replace(saves=saves, saved_reads=saved_reads(self.templates))
         if concurrency is not None or self.has_limits:
             program = program._replace(concurrency=concurrency, limited=True)
         return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
@@ -192,7 +193,7 @@ class _Compiler:
             arcs = tuple(self._arc(arc, owner) for arc in owner.arcs or ())
         policy = merge(self.policy, owner.policy)
         failure, lifecycle = policy["failure"], policy["lifecycle"]
-        parts = _output_parts(self.templates[first:], {task.name for task in owner.tasks})
+        parts = output_parts(self.templates[first:], {task.name for task in owner.tasks})
         inner = CompiledPipeline(
             name=owner.name,
             block=isinstance(owner, Block),
@@ -509,16 +510,6 @@ def _own_part(kind: Kind) -> dict[str, JSON]:
     return {kind.output: {name: key.default for name, key in fields if key.nullable or key.default is not None}}
 
 
-def reads_failure(reads: Iterable[Read]) -> bool:
-    """Does the guard or the value read the event, the status or the error?
-
-    Then it is evaluated after a failure, too (D37, D102).
-    """
-    return any(
-        read.path[0] == "event" or read.path[:2] in (("output", "status"), ("output", "error")) for read in reads
-    )
-
-
 def _task_limits(owner: Pipeline) -> list[float]:
     """The budgets of calls that its tasks state: the smallest one holds for the frame (D87)."""
     policies = [task.policy for task in owner.tasks if task.policy is not None]
@@ -563,32 +554,6 @@ def _reach(steps: Mapping[str, CompiledStep]) -> dict[str, int]:
             mask |= reach[target]
         made[name] = mask & ~anywhere
     return made
-
-
-def _output_parts(uses: Iterable[TemplateUse], tasks: set[str]) -> set[str]:
-    """The parts of outputs that tasks, `set` and arcs read: "data", "ref", "meta", …"""
-    found: set[str] = set()
-    for use in uses:
-        if use.task is None and use.place not in ("step set", "arc"):
-            continue
-        for read in use.template.reads:
-            if read.path[0] == "output" or read.path[0] in tasks:
-                found.update(OUTPUT_FIELDS if len(read.path) == 1 else (str(read.path[1]),))
-    return found
-
-
-def _reads_failed(uses: Iterable[TemplateUse], playbook: Playbook) -> bool:
-    """Does a template read the failed iterations of a loop? Outputs of blocks are read by the names of tasks, too."""
-    if not any(owner.loops for owner in playbook.pipelines):
-        return False
-    roots = {"output", *(task.name for owner in playbook.pipelines for task in owner.tasks)}
-    reads = (read.path for use in uses for read in use.template.reads)
-    return any(len(path) > 1 and path[1] == "failed" and path[0] in roots for path in reads)
-
-
-def _saved_reads(uses: Iterable[TemplateUse]) -> frozenset[str] | None:
-    paths = {read.path for use in uses for read in use.template.reads if read.path[0] == SAVED}
-    return None if any(len(path) == 1 for path in paths) else frozenset(str(path[1]) for path in paths)
 
 
 def _projected(writes: Iterable[Write], arcs: Iterable[CompiledArc]) -> tuple[ProjectedValue, ...]:

@@ -56,6 +56,8 @@ _CONSTRAINTS: dict[tuple[str, str], dict[str, JSON]] = {
     ("while loop", "tool"): {"required": ["when", "tool"]},
     ("until loop", "tool"): {"required": ["when", "tool"]},
     ("else", "then"): {"required": ["then"]},
+    ("task.spec.policy", "rules"): {"anyOf": [{"required": ["rules"]}, {"required": ["limit"]}]},
+    ("limit", "in_flight"): {"anyOf": [{"required": ["in_flight"]}, {"required": ["rate"]}]},
     ("then", "do"): {"required": ["do"], "if": _JUMP, "then": {"required": ["to"]}},
 }
 

@@ -305,10 +305,8 @@ class EmbeddedRuntime:
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
         kept = Settings.from_environment().log_limits[0]
         ports = WorkerPorts(self.control, queue, results, keychain, storage.logs if kept else None)
-        calls = WrittenCalls(self.toolbox, self._running)
-        self.worker = Worker(
-            f"process {os.getpid()}", ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept
-        )
+        calls, name = WrittenCalls(self.toolbox, self._running), f"process {os.getpid()}"
+        self.worker = Worker(name, ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept)
         self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
         self._waiters: dict[str, asyncio.Future[State]] = {}

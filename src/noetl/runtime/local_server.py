@@ -110,6 +110,7 @@ class LocalServer:
             triggers=self.triggers,
             fetch_secret=fetch_secret,
             saved=storage.saved,
+            limits=storage.limits,
             resume_orphan=self._adopt,
         )
         self._storage = storage

@@ -127,6 +127,7 @@ class ServerRuntime:
         self.tools = Tools.installed()
         self.kinds = self.tools.kinds()
         self.catalog = PostgresCatalog(self.database)
+        self.limits = PostgresLimits(self.database)
         self.logs = PostgresLogs(self.database, settings.log_limits[1])
         self.playbooks = Playbooks(self.catalog, self.kinds)
         self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
@@ -154,7 +155,7 @@ class ServerRuntime:
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
             window=lambda pool: max(WINDOW_MIN, 2 * self.registry.slots(pool)),
         )
-        ports = ControlPorts(self._measured, queue, self.results, self.link, PostgresLimits(self.database))
+        ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
 
     def _make_triggers(self) -> Triggers:
@@ -195,6 +196,7 @@ class ServerRuntime:
             triggers=self.triggers,
             fetch_secret=Keychain(self._hidden, self.clock).get,
             saved=PostgresSaved(self.database),
+            limits=self.limits,
         )
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:

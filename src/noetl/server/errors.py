@@ -57,7 +57,7 @@ class ApiError(Exception):
 class RecordedRefusal(Exception):
     """A start request that cannot run: the cause, and the execution that records the request (D65)."""
 
-    def __init__(self, cause: NotFound | PlaybookError, execution_id: str) -> None:
+    def __init__(self, cause: NotFound | PlaybookError | Rejected, execution_id: str) -> None:
         super().__init__(str(cause))
         self.cause = cause
         self.execution_id = execution_id

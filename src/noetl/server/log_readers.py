@@ -19,12 +19,13 @@ import msgspec
 
 from noetl.api.executions import ExecutionOverview
 from noetl.cache import BoundedCache
+from noetl.control.limits import with_holders
 from noetl.control.live_execution import turn
 from noetl.engine import Event, apply
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
-from noetl.errors import Damaged, NoetlError, NotFound, Rejected
+from noetl.errors import Damaged, NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Output
 from noetl.ports import EventStore, ExecutionListing, WorkerRegistry
 from noetl.server.errors import ApiError
@@ -307,6 +308,8 @@ async def load_show_document(runs: RunsCache, services: Services, execution_id: 
     # An execution without a live owner makes no progress, so its durations do not grow.
     until = services.clock.now() if head.owner_alive else None
     document = await runs.query(execution_id, lambda records: show_document(records, until))
+    with suppress(Unavailable):  # what it waits for is known from the log
+        document = await with_holders(document, services.limits)
     if document.status == "running" and head.owner_alive:
         with suppress(NoetlError):  # without a readable playbook the pools are unknown
             program = await services.playbooks.by_digest(head.digest)

@@ -24,6 +24,7 @@ from noetl.ports import (
     Feed,
     FetchedCredential,
     FilteredListing,
+    Limits,
     Link,
     LogStore,
     ResultStore,
@@ -147,6 +148,7 @@ class Services(NamedTuple):
     clock: Clock
     record_refusal: Callable[[Refusal], Awaitable[str]]  # writes it to the log (D65); returns the execution id
     saved: SavedStore
+    limits: Limits
     is_ready: Callable[[], bool]
     delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions; returns the ids that are gone
     triggers: Triggers

@@ -413,7 +413,12 @@ class LocalSession(SessionVerbs):
     async def show(self, execution_id: str) -> ShowDocument:
         log: ExecutionLog = await Execution(self, execution_id).log()
         # Without a live owner there is no progress: the clock stops at the last fact.
-        return show_document(log.runs(), self.clock.now() if log.info.owner_alive else None)
+        document = show_document(log.runs(), self.clock.now() if log.info.owner_alive else None)
+        if not document.limits:
+            return document
+        from noetl.control.limits import with_holders
+
+        return await with_holders(document, self.store.limits)
 
     async def follow(
         self, execution_id: str, after: int = 0, on_ownerless: Callable[[], None] | None = None

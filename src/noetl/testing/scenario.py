@@ -248,16 +248,7 @@ class Player:
         word, _, more = rest.partition(" ")
         match verb:
             case "start":
-                if word == "--child":
-                    return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
-                if word == "--held":
-                    key, _, more = more.partition(" ")
-                    return Start(workload=json.loads(more or "{}"), held=key, level=LEVEL)
-                if word == "--ctx":
-                    return Start(ctx=json.loads(more), level=LEVEL)
-                if word == "--saved":
-                    return Start(saved=json.loads(more), level=LEVEL)
-                return Start(workload=json.loads(rest or "{}"), level=LEVEL)
+                return _start(word, more, rest)
             case "report":
                 return self._call(word, more)
             case "after":
@@ -422,6 +413,20 @@ class Player:
         for event in self.log:
             apply(folded, event.fact, event.at)
         assert msgspec.to_builtins(folded) == msgspec.to_builtins(self.state)
+
+
+def _start(word: str, more: str, rest: str) -> Start:
+    match word:
+        case "--child":
+            return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
+        case "--held":
+            key, _, more = more.partition(" ")
+            return Start(workload=json.loads(more or "{}"), held=key, level=LEVEL)
+        case "--ctx":
+            return Start(ctx=json.loads(more), level=LEVEL)
+        case "--saved":
+            return Start(saved=json.loads(more), level=LEVEL)
+    return Start(workload=json.loads(rest or "{}"), level=LEVEL)
 
 
 def _output(text: str) -> Output:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -13,7 +14,8 @@ from msgspec.structs import replace
 
 from noetl.engine import Event, apply
 from noetl.engine.compensation import uncompensated
-from noetl.engine.facts import Evaluated, Fact, Finished, LoopDone, StepDone, StepFailed
+from noetl.engine.facts import Evaluated, Fact, Finished, ForPermit, LoopDone, StepDone, StepFailed
+from noetl.engine.limits import frame_permit
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.state import State, Status
 from noetl.errors import Damaged, Problem, Severity
@@ -21,10 +23,11 @@ from noetl.ids import call_id, frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.log import instant, readable
-from noetl.views.runs import RunRecord, Runs, Tally
+from noetl.views.runs import RunRecord, Runs, Tally, permit_words
 
 NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
 RUNNING_SHOWN_MAX = 5  # running calls of one run that are listed
+LIMITS_MAX = 20  # limits that an execution waits for, listed
 NAMES_MAX = 20  # names of steps that ran, listed when the requested step did not
 
 
@@ -236,6 +239,16 @@ class CancelDocument(Struct, frozen=True, kw_only=True):
     by: str | None  # None: a command on the machine of the database
 
 
+class LimitDocument(Struct, frozen=True, kw_only=True):
+    """A limit that other executions share, and that the execution waits for (D113)."""
+
+    waits: str  # the run or the frame; "": the whole execution
+    key: str  # of the limit; "": all executions of the playbook share it
+    permit: str  # the id of what it waits for
+    ahead: int | None = None  # requests that come before it; None: not known
+    held_by: tuple[str, ...] = ()  # executions that hold the limit
+
+
 class ShowDocument(Struct, frozen=True, kw_only=True):
     execution_id: str
     status: DocumentStatus
@@ -246,6 +259,7 @@ class ShowDocument(Struct, frozen=True, kw_only=True):
     compensation: CompensationDocument | UnsetType = UNSET  # absent: nothing is undone
     cancelled: CancelDocument | UnsetType = UNSET  # absent: it was not cancelled
     fork: ForkDocument | UnsetType = UNSET  # absent: it is not a fork
+    limits: tuple[LimitDocument, ...] | UnsetType = UNSET  # the first that it waits for; absent: none
 
 
 class ForkDocument(Struct, frozen=True, kw_only=True):
@@ -303,7 +317,19 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         compensation=_compensation(state),
         cancelled=UNSET if why is None else CancelDocument(reason=why.reason, by=why.by),
         fork=UNSET if fork is None else ForkDocument(execution_id=fork.execution, seq=fork.seq),
+        limits=tuple(islice(_limits(state), LIMITS_MAX)) or UNSET,
     )
+
+
+def _limits(state: State) -> Iterator[LimitDocument]:
+    if state.held is not None:
+        yield LimitDocument(waits="", key=state.held, permit=state.permit)
+    for run in state.runs.values() if state.live else ():
+        if run.key is not None and not run.permitted and run.output is None:
+            yield LimitDocument(waits=run.id, key=run.key, permit=run.id)
+        for frame in run.frames.values():
+            if isinstance(frame.parked, ForPermit):
+                yield LimitDocument(waits=frame.id, key=frame.parked.key, permit=frame_permit(frame))
 
 
 def _compensation(state: State) -> CompensationDocument | UnsetType:
@@ -448,6 +474,8 @@ def _tokens(state: State) -> Iterable[StepDocument]:
             why = describe_waiting(state.waiting[token.id], ended=not state.live)
         elif token.id in state.joins.get(token.step, ()):
             why = "waits for other tokens that can still arrive"
+        elif state.held is not None:
+            why = f"waits {permit_words('executions at once', state.held)}"
         else:
             why = "has not been tried yet"
         yield StepDocument(id=token.id, step=token.step, status="waiting", why=why)

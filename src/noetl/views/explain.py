@@ -171,6 +171,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     steps: tuple[ExplainedPart, ...]
     blocks: tuple[ExplainedPart, ...]
     triggers: tuple[tuple[str, str], ...] | UnsetType = UNSET  # name, when it fires
+    concurrency: str | UnsetType = UNSET  # how many executions may run at once; absent: any number
 
 
 def explain(program: Program, kinds: Kinds) -> Explanation:
@@ -187,6 +188,7 @@ def explain(program: Program, kinds: Kinds) -> Explanation:
         steps=tuple(explainer.step(program.steps[name]) for name in explainer.place),
         blocks=tuple(explainer.part(each) for each in playbook.blocks),
         triggers=tuple((each.name, one_line(each.schedule)) for each in playbook.triggers) or UNSET,
+        concurrency=describe.concurrency(limit) if (limit := playbook.executor.policy.get("concurrency")) else UNSET,
     )
 
 
@@ -309,6 +311,8 @@ def explain_task(task: Task, kinds: Kinds, retry: JSON = None) -> ExplainedTask:
     rules = [describe.rule(rule) for rule in (policy.rules if policy else ())]
     if otherwise := describe.unmatched(policy):
         rules.append(otherwise)
+    if policy is not None and policy.limit:
+        rules.append(describe.shared_limit(policy.limit, "call"))
     free = task.kind in kinds and kinds[task.kind].free_input
     repeats = task.kind in kinds and kinds[task.kind].repeats
     return ExplainedTask(
@@ -390,6 +394,9 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
     if explanation.credentials:
         yield from _heading("Credentials")
         yield from table([(Styled(name), Styled(kind, "kind")) for name, kind in explanation.credentials])
+    if explanation.concurrency:
+        yield from _heading("Executions")
+        yield [Styled(f"  {explanation.concurrency}")]
     if explanation.triggers:
         yield from _heading("Triggers")
         yield from table([(Styled(name), Styled(when, "kind")) for name, when in explanation.triggers])

@@ -269,7 +269,7 @@ async def test_executions_of_a_key_run_one_after_the_other() -> None:
 
 
 @in_loop
-async def test_an_execution_is_refused_and_on_record_when_the_limit_is_reached() -> None:
+async def test_an_execution_is_refused_and_recorded_when_the_limit_is_reached() -> None:
     clock = FakeClock(auto_advance=True)
     limits = MemoryLimits()
     body = EXECUTION.replace("WHEN", "refuse")
@@ -278,7 +278,7 @@ async def test_an_execution_is_refused_and_on_record_when_the_limit_is_reached()
     ) as memory:
         first = await memory.start("t")
         other = await memory.start("t", {"key": "b"})
-        for _ in range(2):  # the second time, it is on record
+        for _ in range(2):  # the second time, it is in the log
             with pytest.raises(Rejected, match=f'with the key "a"; running: {first}') as refused:
                 await memory.start("t", id="e")
             assert refused.value.code == "concurrency"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 import noetl.views.audit
+import noetl.views.compensation_audit
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, Token
 from noetl.output import Failure, Output
@@ -73,6 +74,13 @@ workflow:
   tool: {kind: http, url: x}
 """
 
+LIMITED = """
+workflow:
+- step: start
+  spec: {policy: {limit: {key: shop, in_flight: 1}}}
+  tool: {kind: http, url: x}
+"""
+
 Log = list[Fact]
 
 
@@ -88,6 +96,7 @@ TRIED = made(RETRY, "report start#1 error", "report start#1 ok")
 FAILED = made(CHAIN, "report start#1 error http")
 PAUSED = made(CHAIN, "pause")
 CANCELLED = made(CHAIN, "cancel", "close")
+PERMITTED = made(LIMITED, "permit start#1", "report start#1 ok")
 TWO_TOKENS = made(SPOILED, "retry")
 UNDONE = made(
     COMPENSATE, "report start#1 ok", "report second#1 ok", "report last#1 error http",
@@ -384,6 +393,18 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         instead(UNDONE[:30], 30, compensations=("start#1/compensate#1",)),
         [(30, "retry", "start#1/compensate#1 is to be retried, but is not a failed compensation")],
     ),
+    "a permit that nothing waits for": (
+        again(PERMITTED[:6], 6),
+        [(7, "permit", "start#1 gets a permit, but does not wait for one")],
+    ),
+    "a run that waits for its permit twice": (
+        again(PERMITTED[:5], 5),
+        [(6, "waiting-twice", "start#1 waits for a permit already")],
+    ),
+    "a run that begins without its permit": (
+        without(PERMITTED[:7], 6),
+        [(6, "permit", "start#1 is started without its permit")],
+    ),
     "a loop that is done too early": (
         [*LOOPED[:10], replace(LOOPED[12], output=Output(meta={"count": 3, "succeeded": 2, "failed": 0}))],
         [(11, "loop-count", "the loop of start#1 is done before all its iterations have ended")],
@@ -406,7 +427,8 @@ def test_a_gap_is_found_where_it_is() -> None:
 
 
 def test_every_code_of_the_auditor_has_damage_planted_for_it() -> None:
-    text = Path(noetl.views.audit.__file__).read_text()
+    modules = (noetl.views.audit, noetl.views.compensation_audit)
+    text = "".join(Path(str(each.__file__)).read_text() for each in modules)
     codes = set(re.findall(r'report\(\s*"([a-z-]+)"', text))
     assert codes == {code for _, expected in PLANTED.values() for _, code, _ in expected} | {"gap"}
 

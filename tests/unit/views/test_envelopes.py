@@ -267,7 +267,7 @@ def test_a_lost_worker_is_told_with_its_call_d94() -> None:
 
 def test_a_token_that_waits_names_its_step() -> None:
     waiting = [
-        (each.entity_id, each.data["step"])
+        (each.entity_id, each.data.get("step"))
         for player in scenarios().values()
         for each in envelopes(player.log)
         if each.name == "step.waiting"

@@ -27,6 +27,7 @@ from noetl.views.documents import (
     ErrorDocument,
     ForkDocument,
     IterationCounts,
+    LimitDocument,
     OutputDocument,
     ShowDocument,
     StepDocument,
@@ -103,6 +104,8 @@ def _ending(info: ExecutionInfo, document: ShowDocument, hint: str) -> Iterator[
     """Its error or output, and what to do next."""
     name = f"{short(info.id)}{hint}"
     yield from cancel_lines(document)
+    for limit in document.limits or ():
+        yield [Styled("◌ ", "info"), Styled(limit_text(limit, document.execution_id))]
     if document.error is not None:
         yield from _error(document.error, hint)
         if did_not_begin(document):
@@ -112,6 +115,16 @@ def _ending(info: ExecutionInfo, document: ShowDocument, hint: str) -> Iterator[
         yield from _output(document.output, f"noetl output {name}")
     if info.standing == "interrupted":
         yield [Styled(f"no process runs it: continue with noetl resume {name}", "warning")]
+
+
+def limit_text(limit: LimitDocument, execution_id: str) -> str:
+    """`fetch#1 waits for the limit "shop a", 2 are before it; held by 0199b3c2`."""
+    who = one_line(limit.waits) or "it"
+    text = f'{who} waits for the limit "{one_line(limit.key)}"' if limit.key else f"{who} waits for its turn"
+    if limit.ahead:
+        text += f", {limit.ahead:,} {'is' if limit.ahead == 1 else 'are'} before it"
+    holders = ["this execution" if each == execution_id else short(each) for each in limit.held_by]
+    return f"{text}; held by {', '.join(holders)}" if holders else text
 
 
 def _headline(execution: ExecutionInfo, document: ShowDocument, now: datetime) -> list[Styled]:

@@ -34,6 +34,7 @@ from noetl.api.executions import (
     StartResponse,
 )
 from noetl.control.forks import ForkPlanner
+from noetl.control.limits import REFUSED
 from noetl.control.retention import deletable
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
 from noetl.engine.facts import ForkOrigin, Requested
@@ -43,7 +44,7 @@ from noetl.labels import check_labels, parse_labels
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.server.access import low_scope
 from noetl.server.auth import Caller
-from noetl.server.errors import ApiError
+from noetl.server.errors import ApiError, RecordedRefusal
 from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
 from noetl.server.params import (
     EXECUTION,
@@ -149,12 +150,22 @@ async def started(
             async with refusals_recorded(context, data, caller):
                 resolved = await resolve(context, data, caller)
                 command = Start(workload=workload, ctx=ctx, labels=data.labels, by=caller.name)
-                await services.link.start(execution_id, resolved.digest, command)
+                await _start(services, execution_id, resolved.digest, command)
                 context.audit.collect(caller, "start", "start", execution_id, resolved.path)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
         problems, digest = (resolved.problems, resolved.digest) if resolved else ((), None)
         yield StartedExecution(execution_id, is_new, waiter, problems, digest)
+
+
+async def _start(services: Services, execution_id: str, digest: str, command: Start) -> None:
+    """Raises RecordedRefusal when too many executions run already: the log contains the request."""
+    try:
+        await services.link.start(execution_id, digest, command)
+    except Rejected as error:
+        if error.code == REFUSED:
+            raise RecordedRefusal(error, execution_id) from error
+        raise
 
 
 def _labels(check: Callable[[], T]) -> T:
