@@ -90,6 +90,9 @@ class ReadChecker:
         elif root == "output" and use.place == "skip rule":
             message = "a rule with do: skip is evaluated before the tool runs: there is no output yet"
             self.report.add("output-in-skip", use.path, message, word=root)
+        elif root == "iter" and use.place == "step limit":
+            message = f'"{word}": a limit of a step counts its runs with all their iterations; put it on the task'
+            self.report.add("not-in-scope", use.path, message, word=root)
         elif root == "iter":
             self.report.add("not-in-scope", use.path, f'"{word}": {where} is not in a loop', word=root)
         else:
