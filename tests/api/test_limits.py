@@ -69,13 +69,15 @@ def test_a_run_says_what_it_waits_for_in_every_view(tmp_path: Path) -> None:
         api = server.api
         first, second = [await _start(server, STEP) for _ in range(2)]
         document = await api.get(f"/executions/{second}")
+        while not document["limits"][0]["held_by"]:  # the permit is requested after the commit
+            document = await api.get(f"/executions/{second}")
         assert document["limits"] == [
             {"waits": "start#1", "key": "shop", "permit": "start#1", "ahead": 0, "held_by": [first]}
         ]
         waits = 'waits for the limit "shop" (1 at once)'
         assert document["steps"][0]["why"] == waits
         why = await api.get(f"/executions/{second}/why?step=start")
-        assert why["runs"][0]["waits_for"] == waits.removeprefix("waits ")
+        assert why["runs"][0]["waits_for"] == f"{waits.removeprefix('waits ')}; held by {first}"
         timeline = await api.get(f"/executions/{second}/timeline")
         assert waits in str(timeline)
 

@@ -124,10 +124,11 @@ class Control:
             start = replace(start, level=LEVEL, labels={**labels, **start.labels})
             for hook in self._hooks.on_start:
                 start = await hook(program, start)
+            made = await self._new(execution_id, program)
             if program.limited:
                 start = await self.limits.admit(execution_id, program, start)
             command = start if start.fork is None else await self._fork(execution_id, program, start)
-            live = self.executions.setdefault(execution_id, await self._new(execution_id, program))
+            live = self.executions.setdefault(execution_id, made)
             if program.concurrency is not None:
                 live.permits.setdefault("", Permit("", start.held or "", program.concurrency, start.held is not None))
         try:

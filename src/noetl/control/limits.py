@@ -7,6 +7,7 @@ executions of this server with the store.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -125,14 +126,17 @@ class SharedLimits:
         shared, holder = store_key(program, concurrency, key), holder_id(execution_id, permit)
         self._entering.add(execution_id)
         request = PermitRequest(shared, holder, concurrency.limit)
-        answer = await self.store.acquire(request, self._control.now(), wait=concurrency.when_full != "refuse")
-        self._wake(each for each in answer.granted if each != holder)
-        if holder in answer.granted:
-            return False
-        others = [each for each in await self.store.entries([shared]) if each.holder != holder]
-        if concurrency.when_full == "refuse":
-            self._entering.discard(execution_id)
-            raise Rejected(REFUSED, _refusal(concurrency, key, others))
+        try:
+            answer = await self.store.acquire(request, self._control.now(), wait=concurrency.when_full != "refuse")
+            self._wake(each for each in answer.granted if each != holder)
+            if holder in answer.granted:
+                return False
+            others = [each for each in await self.store.entries([shared]) if each.holder != holder]
+            if concurrency.when_full == "refuse":
+                raise Rejected(REFUSED, _refusal(concurrency, key, others))
+        except BaseException:
+            self.entered(execution_id)
+            raise
         if concurrency.when_full == "replace":
             self._replace(execution_id, concurrency.limit, others)
         return True
@@ -259,10 +263,11 @@ class SharedLimits:
         with suppress(Unavailable):
             entries = await self.store.entries()
             known = {each.holder: each for each in entries}
-            waited: set[str] = set()  # keys that executions of ours wait for
+            waited: dict[str, PermitRequest] = {}  # by the keys that executions of ours wait for
             for live in limited.values():
                 if not live.busy and not live.abandoned:
                     waited |= await self._sweep_one(live, known, entries)
+            await self._advance(waited, entries)
             unused = [each.holder for each in entries if self._is_unused(limited, each)]
             for each in entries:
                 execution_id, _ = parts_of(each.holder)
@@ -273,26 +278,32 @@ class SharedLimits:
 
     async def _sweep_one(
         self, live: LiveExecution, known: dict[str, PermitEntry], entries: Sequence[PermitEntry]
-    ) -> set[str]:
-        waited: set[str] = set()
+    ) -> dict[str, PermitRequest]:
+        waited: dict[str, PermitRequest] = {}
         for permit in permits_of(live.program, live.state):
             if not permit.waits:
                 continue
             holder = holder_id(live.id, permit.id)
             request = _request(live.program, permit, holder)
             entry = known.get(holder)
-            waited.add(request.key)
+            waited[request.key] = request
             if entry is not None and entry.holds:
                 await self._send(live.id, Permitted(permit=permit.id))
             elif entry is None:
                 self._answered(request.key, await self.store.acquire(request, self._control.now()))
-            elif request.key not in self._watched:
-                self._answered(request.key, await self.store.advance(request.key, self._control.now()))
             concurrency = permit.limit
             if isinstance(concurrency, CompiledConcurrency) and concurrency.when_full == "replace" and entry:
                 same = [each for each in entries if each.key == request.key]
                 self._replace(live.id, concurrency.limit, same[: same.index(entry)])
         return waited
+
+    async def _advance(self, waited: dict[str, PermitRequest], entries: Sequence[PermitEntry]) -> None:
+        """Keys that no release will advance: a rate grants by time, and the server that watched it may have died."""
+        held = Counter(each.key for each in entries if each.holds)
+        for key, request in waited.items():
+            is_full = request.in_flight is not None and held[key] >= request.in_flight
+            if key not in self._watched and not is_full:
+                self._answered(key, await self.store.advance(key, self._control.now()))
 
     def _is_unused(self, limited: dict[str, LiveExecution], entry: PermitEntry) -> bool:
         """A permit of ours that nothing needs: a server died before it released it."""

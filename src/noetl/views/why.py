@@ -22,6 +22,7 @@ from noetl.output import JSON, Failure, tries_of
 from noetl.playbook import model
 from noetl.template.compile import ScopePath, Template, TemplateError
 from noetl.template.values import MISSING, lookup, path_text, to_json
+from noetl.views.documents import LimitDocument
 from noetl.views.runs import lost_words, permit_words, waits_for
 
 VALUE_CHARS_MAX = 200
@@ -238,6 +239,14 @@ class RunWhy(Struct, kw_only=True):
     routing_error: Failure | None = None
     compensates: str | None = None  # the run that it undoes
     undone_by: str | None = None  # its newest compensation
+
+
+def name_holders(runs: Iterable[RunWhy], limits: Iterable[LimitDocument]) -> None:
+    """Runs that wait for a limit name the executions that hold it. The log does not contain this."""
+    held_by = {each.waits: each.held_by for each in limits}
+    for run in runs:
+        if run.waits_for is not None and (holders := held_by.get(run.id)):
+            run.waits_for += f"; held by {', '.join(holders)}"
 
 
 class TokenWhy(Struct, frozen=True, kw_only=True):

@@ -1455,6 +1455,7 @@ export interface components {
                 string,
                 string
             ][];
+            concurrency?: string;
         };
         /** FactDocument */
         FactDocument: {
@@ -1571,6 +1572,13 @@ export interface components {
             /** @constant */
             type: "document";
         };
+        /** ForPermit */
+        ForPermit: {
+            limit: string;
+            key: string;
+            /** @constant */
+            type: "permit";
+        };
         /** ForSignal */
         ForSignal: {
             name: string;
@@ -1605,7 +1613,7 @@ export interface components {
         FrameParked: {
             frame: string;
             call: number;
-            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"];
+            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"] | components["schemas"]["ForPermit"];
             epoch?: [
                 number,
                 number
@@ -1731,11 +1739,20 @@ export interface components {
         LastExecution: {
             execution_id: string;
         };
+        /** LimitDocument */
+        LimitDocument: {
+            waits: string;
+            key: string;
+            permit: string;
+            ahead?: number | null;
+            /** @default [] */
+            held_by?: string[];
+        };
         /** LogEntry */
         LogEntry: {
             first_seq: number;
             at: string;
-            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
+            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["PermitGranted"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** LogPage */
         LogPage: {
@@ -1832,6 +1849,12 @@ export interface components {
             by?: string | null;
             /** @constant */
             fact: "execution.paused";
+        };
+        /** PermitGranted */
+        PermitGranted: {
+            run?: string | null;
+            /** @constant */
+            fact: "permit.granted";
         };
         /** PlaceDocument */
         PlaceDocument: {
@@ -1984,6 +2007,8 @@ export interface components {
             compensations?: string[];
             /** @default false */
             from_start?: boolean;
+            /** @default  */
+            permit?: string;
             /** @constant */
             fact: "execution.retried";
         };
@@ -2126,6 +2151,7 @@ export interface components {
             steps: components["schemas"]["StepDocument"][];
             compensation?: components["schemas"]["CompensationDocument"];
             cancelled?: components["schemas"]["CancelDocument"];
+            limits?: components["schemas"]["LimitDocument"][];
         };
         /** SignalRequest */
         SignalRequest: {
@@ -2268,6 +2294,8 @@ export interface components {
             /** @default false */
             compensable?: boolean;
             compensates?: string | null;
+            /** @default false */
+            limited?: boolean;
             /** @constant */
             fact: "step.scheduled";
         };
@@ -2285,6 +2313,10 @@ export interface components {
             reads?: string[][];
             /** @default false */
             join?: boolean;
+            limit?: string | null;
+            /** @default  */
+            key?: string;
+            run?: string | null;
             /** @constant */
             fact: "step.waiting";
         };

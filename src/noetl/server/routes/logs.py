@@ -49,7 +49,7 @@ from noetl.views.timeline import (
     fact_document,
     fact_line,
 )
-from noetl.views.why import Why, why
+from noetl.views.why import Why, name_holders, why
 
 LOG_PAGE: Final = 1_000
 LOG_PAGE_MAX: Final = 10_000
@@ -158,7 +158,11 @@ async def reasons(
         names = ", ".join((*program.steps, *program.blocks))
         raise NotFound(f'the playbook has no step "{step}": it has {names}')
     with readable(execution_id):
-        return await context.cpu_pool.run(why, program, execution_id, events_of(rows), step)
+        found = await context.cpu_pool.run(why, program, execution_id, events_of(rows), step)
+    if program.limited:
+        document = await load_show_document(context.runs, services, execution_id)
+        name_holders(found.runs, document.limits or ())
+    return found
 
 
 async def _check_exists(services: ServicesParam, execution_id: str) -> None:
