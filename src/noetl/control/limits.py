@@ -38,6 +38,7 @@ REFUSED = "concurrency"  # code and kind of a refused execution
 ENDED_S = 10.0  # permits of an execution that has ended are released by anyone after this time
 UNKNOWN_S = 60.0  # and those of one that was never committed after this time
 RETRY_AFTER_S_MAX = 86_400.0  # a server cannot hold up a key for longer
+CHECKED_MAX = 16  # permits of other servers whose executions a sweep looks up
 NAMED_MAX = 5  # executions that are named
 
 Post: TypeAlias = Callable[[str, Command], Awaitable[None]]
@@ -79,6 +80,8 @@ class SharedLimits:
         self._post = post
         self._entering: set[str] = set()  # executions whose start or retry is not committed yet
         self._watched: set[str] = set()  # keys whose rate will grant more
+        self._is_used = True  # the store may have permits; at first because another server may have died
+        self._checked = 0  # permits that earlier sweeps have looked up
 
     @property
     def store(self) -> Limits:
@@ -158,10 +161,12 @@ class SharedLimits:
     # Commits
 
     def on_load(self, live: LiveExecution) -> None:
+        self._is_used = True
         live.permits = {each.id: each for each in permits_of(live.program, live.state)}
 
     def on_commit(self, live: LiveExecution, events: Iterable[Event]) -> None:
         """Request the permits that the events wait for, and release those that are not needed any more."""
+        self._is_used = True
         program, state = live.program, live.state
         delays: dict[str, float] = {}  # frame → the seconds of its Retry-After
         asked: list[str] = []
@@ -255,13 +260,14 @@ class SharedLimits:
     # The sweeper
 
     async def sweep(self) -> None:
-        """Repeat lost requests, releases and messages. Without limits it asks the store nothing."""
+        """Repeat lost requests, releases and messages. While no permits exist, it asks the store nothing."""
         control = self._control
         limited = {id: live for id, live in control.executions.items() if live.program.limited and live.state.live}
-        if not limited:
+        if self._store is None or not (limited or self._is_used):
             return
         with suppress(Unavailable):
             entries = await self.store.entries()
+            self._is_used = bool(entries)
             known = {each.holder: each for each in entries}
             waited: dict[str, PermitRequest] = {}  # by the keys that executions of ours wait for
             for live in limited.values():
@@ -269,10 +275,12 @@ class SharedLimits:
                     waited |= await self._sweep_one(live, known, entries)
             await self._advance(waited, entries)
             unused = [each.holder for each in entries if self._is_unused(limited, each)]
-            for each in entries:
-                execution_id, _ = parts_of(each.holder)
-                if each.holds and each.key in waited and execution_id not in limited:
-                    unused += await self._foreign(execution_id, each)
+            foreign = [each for each in entries if parts_of(each.holder)[0] not in limited]
+            for each in self._next_checked(foreign):
+                unused += await self._foreign(each, is_ahead=False)
+            for each in foreign:
+                if each.holds and each.key in waited and each.holder not in unused:
+                    unused += await self._foreign(each, is_ahead=True)
             if unused:
                 await self._release(unused)
 
@@ -313,16 +321,27 @@ class SharedLimits:
             return False
         return permit_of(live.program, live.state, permit) is None
 
-    async def _foreign(self, execution_id: str, entry: PermitEntry) -> list[str]:
-        """The permit of an execution that has ended, or was never committed. One without a process is continued."""
-        control = self._control
+    def _next_checked(self, foreign: list[PermitEntry]) -> list[PermitEntry]:
+        """Some of them in each sweep, all of them in turn."""
+        if not foreign:
+            return []
+        first, self._checked = self._checked % len(foreign), self._checked + CHECKED_MAX
+        return (foreign[first:] + foreign[:first])[:CHECKED_MAX]
+
+    async def _foreign(self, entry: PermitEntry, *, is_ahead: bool) -> list[str]:
+        """The permit of an execution that has ended, or was never committed.
+
+        `is_ahead`: executions of ours wait behind it, so that one whose process has died is continued.
+        """
+        control, (execution_id, _) = self._control, parts_of(entry.holder)
         if execution_id in self._entering:
             return []
         age_s = (control.now() - entry.at).total_seconds()
         status = await control.store.status(execution_id)
         if status in LIVE:
             with suppress(*TRANSIENT):
-                await control.load(execution_id)  # if its process is dead, we take it over
+                if is_ahead:
+                    await control.load(execution_id)  # if its process is dead, we take it over
             return []
         return [entry.holder] if age_s > (UNKNOWN_S if status is None else ENDED_S) else []
 

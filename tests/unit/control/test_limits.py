@@ -154,16 +154,35 @@ async def test_first_come_first_served() -> None:
 
 
 @in_loop
-async def test_an_execution_without_limits_asks_the_store_nothing() -> None:
+async def test_executions_without_limits_ask_the_store_nothing() -> None:
+    """Only the first sweep of a process looks for permits that another one has left."""
     clock = FakeClock(auto_advance=True)
     limits = FragileLimits(MemoryLimits())
     body = "workflow: [{step: start, tool: {kind: work, input: {key: a}}}]\n"
     async with runtime(
         _book(body), tools={"work": Counting(clock)}, clock=clock, parts=RuntimeParts(limits=limits)
     ) as memory:
-        assert (await memory.run("t")).status == "ok"
-        await memory.sweep()
-    assert limits.calls == []
+        for _ in range(3):
+            assert (await memory.run("t")).status == "ok"
+            await memory.sweep()
+    assert limits.calls == ["entries"]
+
+
+@in_loop
+async def test_permits_that_a_dead_server_left_are_released_although_nobody_waits() -> None:
+    clock = FakeClock(auto_advance=True)
+    limits, store = FragileLimits(MemoryLimits()), MemoryStore(clock, 1)
+    parts = RuntimeParts(limits=limits, store=store)
+    async with runtime(_book(STEP), tools={"work": Counting(clock)}, clock=clock, parts=parts) as memory:
+        limits.fails = {"release"}
+        await _until(memory, [await memory.start("t", {"key": f"k{number}"}) for number in range(40)])
+    limits.fails = set()
+    assert len(await limits.entries()) == 40
+    await clock.sleep(11)
+    async with runtime(_book(STEP), tools={"work": Counting(clock)}, clock=clock, parts=parts) as memory:
+        for _ in range(4):
+            await memory.sweep()
+    assert await limits.entries() == []
 
 
 @in_loop
