@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from noetl.control.children import version_of
 from noetl.control.deps import ProgramSource
 from noetl.engine.commands import Start
-from noetl.engine.facts import Fact, ForChild, FrameParked, Requested
+from noetl.engine.facts import Fact, ForChild, FrameParked, Requested, StepWaiting
 from noetl.errors import NotFound, PlaybookError, Rejected
 from noetl.fork.plan import ForkOptions, ForkPlan, Planner, fork_start
 from noetl.fork.recording import Recording
@@ -60,7 +60,10 @@ class ForkPlanner:
         planner = Planner(recording, program, execution_id, fork_start(recording, _labelled(start)), options)
         while (needed := await asyncio.to_thread(planner.advance)) is not None:
             planner.start_loop(needed.run, await _stored(results, execution_id, needed.items))
-        return PlannedFork(planner.finished_facts(at), planner.plan())
+        facts = planner.finished_facts(at)
+        if start.held is not None and program.concurrency is not None and planner.state.live:
+            facts += (StepWaiting(token="", limit=program.concurrency.words, key=start.held),)
+        return PlannedFork(facts, planner.plan())
 
     async def _changed_children(self, program: Program, facts: list[Fact]) -> set[str]:
         """The children whose playbook has another text now."""

@@ -16,9 +16,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from noetl.engine import Agenda, Recorded, accept, apply, facts, put_on, settle
-from noetl.engine.commands import LEVEL, Command, Decide, EndLoop, Report, Start, StartLoop, Wake
+from noetl.engine.commands import LEVEL, Command, Decide, EndLoop, Permitted, Report, Start, StartLoop, Wake
 from noetl.engine.delegation import decision_digest
 from noetl.engine.facts import Fact, ForBlock, ForChild, FrameParked, FrameResumed, TaskDone
+from noetl.engine.limits import is_waiting
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started
 from noetl.engine.moves import due_of
 from noetl.engine.parking import child_id
@@ -201,6 +202,8 @@ class Planner:
                 self._touched[run] = None
             case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
                 self._touched[run] = None
+            case facts.StepWaiting(run=str(run)) | facts.PermitGranted(run=str(run)):
+                self._touched[run] = None
             case FrameResumed(frame=frame, run=str()):
                 self._answered(frame, fact)
 
@@ -211,6 +214,9 @@ class Planner:
             del self._touched[name]
             run = self.state.runs.get(name)
             if run is None or run.output is not None or self.state.status != "running":
+                continue
+            if is_waiting(run):  # what is kept needs no permit of a limit; `finished_facts` returns the others
+                self._submit(Permitted(permit=name), self._now())
                 continue
             if run.looped and run.loop is None:
                 self._start_loop(run)
@@ -376,7 +382,12 @@ class Planner:
     def finished_facts(self, at: datetime) -> tuple[Fact, ...]:
         """The facts to commit at this time: deadlines count from now, and `saved.*` is not written a second time."""
         shift = max(at - self._now(), timedelta(0))
-        return tuple(_shifted(fact, shift) for fact in self.facts)
+        return tuple(_shifted(fact, shift) for fact in self.facts if not self._is_permit(fact))
+
+    def _is_permit(self, fact: Fact) -> bool:
+        """Does the fact permit a run that has not ended? It has to wait for the permit."""
+        run = self.state.runs.get(fact.run or "") if isinstance(fact, facts.PermitGranted) else None
+        return run is not None and run.output is None
 
     def plan(self) -> ForkPlan:
         done = {fact.run for fact in self.facts if isinstance(fact, facts.NextEvaluated)}
@@ -531,5 +542,6 @@ def fork_start(recording: Recording, start: Start) -> Start:
         ctx={**requested.ctx, **start.ctx},
         saved=started.saved,
         level=LEVEL,
+        held=None,  # the plan is not held: what it keeps is done
         fork=replace(start.fork, seq=state.seq, before=state.origins),
     )

@@ -18,6 +18,7 @@ from noetl.engine import Event, apply
 from noetl.engine.delegation import decision_digest
 from noetl.engine.facts import (
     Fact,
+    ForPermit,
     FrameParked,
     FrameResumed,
     LoopDone,
@@ -135,6 +136,10 @@ class Recording:
                     self._digests = EntryDigests([self.state.execution_id, *origins])
             case Started() as fact:
                 self.started, self.started_at = fact, event.at
+            case FrameParked(until=ForPermit()):
+                pass  # permits belong to the execution that holds them (D113)
+            case FrameResumed(frame=frame) if self._waits_for_permit(frame):
+                pass
             case TaskDone(frame=frame) | FrameParked(frame=frame) | FrameResumed(frame=frame):
                 self._frame(frame).facts.append(RecordedFact(event.seq, event.at, event.fact))
             case StepScheduled() as fact:
@@ -154,6 +159,10 @@ class Recording:
                 if fact.picked is not None:
                     self.loop_ends[run] = fact
                 self._decision(decision_id(run, "end"), fact)
+
+    def _waits_for_permit(self, id: str) -> bool:
+        owner, index = frame_parts(id)
+        return isinstance(self.state.runs[owner].frames[index].parked, ForPermit)
 
     def _frame(self, id: str) -> RecordedFrame:
         if id not in self.frames:

@@ -10,7 +10,7 @@ import pytest
 
 from noetl.control.forks import ForkPlanner
 from noetl.engine.commands import Pause, Resume, Retry, Start
-from noetl.engine.facts import ForkOrigin, StepScheduled, TaskDone
+from noetl.engine.facts import ForkOrigin, PermitGranted, StepScheduled, TaskDone
 from noetl.engine.moves import RunTask
 from noetl.errors import Rejected
 from noetl.fork.plan import ForkPlan
@@ -403,5 +403,30 @@ def test_compensated_work_cannot_be_kept() -> None:
         old = await forks.memory.run(undone)
         with pytest.raises(Rejected, match="compensated"):
             await forks.plan(old.id, undone)
+
+    forking(work)
+
+
+LIMITED = ORDERS.replace(
+    "  - step: fetch\n",
+    "  - step: fetch\n    spec: {policy: {limit: {key: \"{{ workload.day }}\", in_flight: 1}}}\n",
+).replace(
+    "{name: page, kind: api,",
+    "{name: page, kind: api, spec: {policy: {limit: {key: all, in_flight: 1}}},",
+)  # fmt: skip
+
+
+def test_what_is_kept_needs_no_permit_and_the_rest_waits_for_one() -> None:
+    async def work(forks: Forking) -> None:
+        forks.api.down = [{"rows": 11}]
+        old = await forks.memory.run(LIMITED)
+        assert old.status == "error"
+        forks.api.taken()
+        forks.api.down = []
+        new = await forks.fork(old.id, LIMITED)
+        assert new.output == {"stored": 3}
+        assert {"page": 10} not in forks.api.calls
+        granted = [event.fact for event in forks.memory.log(new.id) if isinstance(event.fact, PermitGranted)]
+        assert granted == [PermitGranted(run="fetch#1")], "it was not finished, so it has waited"
 
     forking(work)
