@@ -26,6 +26,7 @@ GOALS: dict[str, float] = {
     "server: 500 followers of one execution, at most": 100,
     "pipeline: a call of http with three rules": 15,
     "webhooks: 200 a second, p99": 100,
+    "noetl test: 1,000 tests of 20 steps": 10,
 }
 AT_LEAST: dict[str, float] = {
     "engine: decide a chain of 1,000 steps": 50_000,

@@ -13,7 +13,7 @@ from noetl.cli.options import app
 __all__ = ["app"]
 
 MODULES: Final = (  # in the order in which the help lists their commands
-    "check", "explain", "fmt", "lsp", "migrate", "schema",
+    "check", "explain", "fmt", "lsp", "migrate", "schema", "test",
     "run", "control", "fork", "backfill", "delete",
     "register", "playbooks", "saved", "triggers", "context", "gc", "init",
     "show", "events", "logs", "state", "output", "audit", "audit_log",

@@ -17,7 +17,7 @@ from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
 from noetl.adapters.memory_limits import MemoryLimits
 from noetl.checks.checker import check
 from noetl.clock import Clock
-from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
+from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings, ProgramSource
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
@@ -33,7 +33,7 @@ from noetl.errors import NotFound, PlaybookError
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Kind, Kinds, record_of
-from noetl.ports import EventStore, Link, WorkQueue
+from noetl.ports import EventStore, Limits, Link, WorkQueue
 from noetl.runtime.fake_clock import FakeClock
 from noetl.tool import NoOptions, Tool, Tools, describe
 from noetl.views.log import folded
@@ -110,6 +110,14 @@ class RunResult(NamedTuple):
     error: Failure | None  # the first failure that no arc handled
 
 
+class MemoryState:
+    """What outlives a process: the log and the stored results. A second runtime continues with them."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.store = MemoryStore(clock, 1)
+        self.results = MemoryResults()
+
+
 class RuntimeParts(NamedTuple):
     """Parts of the runtime that a test replaces, to observe or to disturb it."""
 
@@ -122,6 +130,10 @@ class RuntimeParts(NamedTuple):
     limits: Limits | None = None  # None: a new one in memory
     hooks: ControlHooks = ControlHooks()
     on_log_line: Sequence[Callable[[LogLine], None]] = ()
+    results: MemoryResults | None = None
+    programs: ProgramSource | None = None  # None: the `playbooks` of the runtime
+    tools: Tools | None = None  # None: those that are installed, and those of the runtime
+    around: Callable[[ToolRun], ToolRun] | None = None  # gets the function that makes calls, and replaces it
 
 
 class MemoryRuntime:
@@ -146,7 +158,7 @@ class MemoryRuntime:
         self._slots, self._timeout_s = slots, timeout_s
         self.events: list[CommittedEvent] = []
         self.store = parts.store or MemoryStore(clock, 1)
-        self.queue, self.results = parts.queue or MemoryQueue(), MemoryResults()
+        self.queue, self.results = parts.queue or MemoryQueue(), parts.results or MemoryResults()
         self._functions, classes = _functions_and_classes(tools)
         self._default = None if isinstance(tools, Mapping) else tools
         self.programs = MemoryPrograms(playbooks, _kinds(self._functions, classes))
@@ -157,10 +169,12 @@ class MemoryRuntime:
             on_commit=(*parts.hooks.on_commit, self._record),
             on_start=(*parts.hooks.on_start, SavedAtStart(self.store.saved)),
         )
-        self.control = Control(ports, self.programs, self.owners, clock, settings, hooks=hooks)
+        programs = parts.programs or self.programs
+        self.control = Control(ports, programs, self.owners, clock, settings, hooks=hooks)
         self.link = parts.link(self.control) if parts.link else self.control
-        self.toolbox = Toolbox(_tools(classes), self.results, parts.keychain, Lineage(self.link))
-        self._call_tool = parts.call or self._call
+        self.toolbox = Toolbox(parts.tools or _tools(classes), self.results, parts.keychain, Lineage(self.link))
+        call = parts.call or self._call
+        self._call_tool = parts.around(call) if parts.around else call
         self.worker = Worker(
             "worker",
             WorkerPorts(self.link, self.queue, self.results, parts.keychain),

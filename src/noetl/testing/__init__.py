@@ -1,6 +1,6 @@
 """Helpers for tests of NoETL and of its users: a fake clock, an in-memory runtime, contracts and a simulator.
 
-`FakeClock` and `runtime` are imported on first use, so that importing this package stays cheap.
+The public names are imported on first use, so that importing this package stays cheap.
 """
 
 from __future__ import annotations
@@ -11,10 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from noetl.testing.fake_clock import FakeClock
     from noetl.testing.memory_runtime import runtime
+    from noetl.testing.suites import run_tests
 
-__all__ = ["FakeClock", "runtime"]
+__all__ = ["FakeClock", "run_tests", "runtime"]
 
-_MODULES = {"FakeClock": "noetl.testing.fake_clock", "runtime": "noetl.testing.memory_runtime"}
+_MODULES = {
+    "FakeClock": "noetl.testing.fake_clock",
+    "run_tests": "noetl.testing.suites",
+    "runtime": "noetl.testing.memory_runtime",
+}
 
 
 def __getattr__(name: str) -> object:

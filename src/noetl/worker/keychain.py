@@ -36,7 +36,7 @@ MASKS_MAX: Final = 64
 
 # Not secret: masking them would hide half of the data.
 _OPEN: Final = frozenset({"host", "port", "database", "region", "endpoint", "account"})
-_FIELDS: Final[dict[str, tuple[str, ...]]] = {
+KNOWN_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
     "nats_credential": ("url", "user", "password", "token"),
     "basic": ("user", "password"),
@@ -150,7 +150,7 @@ def _retrieve(fetching: asyncio.Future[FetchedCredential]) -> None:
 
 def hidden(credential: Credential, fetched: FetchedCredential) -> Iterable[str]:
     """The texts to mask. A user name is one of them unless it is written in the playbook."""
-    known = _FIELDS.get(credential.kind, ())
+    known = KNOWN_FIELDS.get(credential.kind, ())
     for field, secret in fetched.values.items():
         if field in known and field in _OPEN:
             continue
@@ -291,5 +291,5 @@ def plain(fetched: FetchedCredential) -> JSON:
 
 def _placeholder(entry: Credential) -> JSON:
     """For the templates of a task that is not called: its rules still see their results."""
-    fields = _FIELDS.get(entry.kind)
+    fields = KNOWN_FIELDS.get(entry.kind)
     return SHOWN if fields is None else dict.fromkeys(fields, SHOWN)

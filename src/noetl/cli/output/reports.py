@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
@@ -14,6 +14,9 @@ from noetl.cli.output.problems import tally
 from noetl.errors import Mark, Problem, Severity
 from noetl.output import JSON
 from noetl.playbook.problems import CODES
+
+if TYPE_CHECKING:
+    from noetl.replay.cases import CaseResult
 
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
 _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}
@@ -92,6 +95,28 @@ def junit(checked: Sequence[tuple[str, Sequence[Problem]]], counted: frozenset[S
     counts = f'tests="{len(checked)}" failures="{failed}" errors="0"'
     head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n  <testsuite name="noetl check" {counts}>\n'
     return head + "".join(f"{each}\n" for each in cases) + "  </testsuite>\n</testsuites>"
+
+
+def junit_of_tests(results: Sequence[CaseResult], unreadable: Sequence[tuple[str, Sequence[Problem]]]) -> str:
+    """A test case for each test, and an error for each file that cannot be run."""
+    cases = []
+    for each in results:
+        name = (
+            f"classname={_attribute(each.file)} name={_attribute(each.name)} time={_attribute(f'{each.seconds:.3f}')}"
+        )
+        failure = ""
+        if not each.passed:
+            lines = "\n".join(map(str, each.mismatches))
+            text = escape(_NOT_XML.sub("\ufffd", f"{each.file}:{each.line}\n{lines}"))
+            failure = f"<failure message={_attribute(str(each.mismatches[0]))}>{text}</failure>"
+        cases.append(f"    <testcase {name}>{failure}</testcase>")
+    for file, problems in unreadable:
+        error = f"<error message={_attribute('the file cannot be run')}>{_content(problems)}</error>"
+        cases.append(f"    <testcase classname={_attribute(file)} name={_attribute(file)}>{error}</testcase>")
+    failed = sum(not each.passed for each in results)
+    counts = f'tests="{len(cases)}" failures="{failed}" errors="{len(unreadable)}"'
+    head = f'<?xml version="1.0" encoding="UTF-8"?>\n<testsuites {counts}>\n  <testsuite name="noetl test" {counts}>\n'
+    return head + "".join(f"{each}\n" for each in cases) + "  </testsuite>\n</testsuites>\n"
 
 
 def _content(found: Sequence[Problem]) -> str:
