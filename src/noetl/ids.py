@@ -88,3 +88,8 @@ def trace_id(execution_id: str) -> str:
 def partition_of(execution_id: str, partitions: int) -> int:
     """The partition of an execution: the same on every server."""
     return crc32(execution_id.encode()) % partitions
+
+
+def place_of_frame(frame: str) -> str:
+    """The steps and blocks of a frame without firings and iterations: `crawl/hotels`."""
+    return "/".join(part.partition("#")[0] for part in frame.split("/"))

@@ -6,6 +6,7 @@ D20, D57: raw, quoted for URLs and JSON, in hex and in base64, in the database, 
 from __future__ import annotations
 
 import base64
+import gzip
 import hashlib
 import json
 import threading
@@ -334,6 +335,30 @@ workflow:
     assert (code, document["output"]["data"]) == (0, [{"characters": 14}])
     events = workspace.call("events", "last", "--format", "jsonl").stdout
     assert '"keychain":{"openai_token":"stored-1","pg_k8s":"stored-1"}' in events
+
+
+def test_a_cassette_of_an_execution_with_30_canaries_has_none_of_them(workspace: Workspace, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text(canary(25) + "\n")
+    assert workspace.call("secrets", "set", "canary", input=canary(26)).returncode == 0
+    with echoing() as at:
+        workspace.write(child(at, outside), "child.yaml")
+        id = workspace.call("run", workspace.write(playbook(at, outside))).stdout.partition("\n")[0]
+    made = workspace.call("record", id, "-o", str(tmp_path / "tape" / "x.cassette.yaml"), "--yes")
+    assert (made.returncode, made.stderr) == (0, "")
+    files = {file: file.read_bytes() for file in (tmp_path / "tape").rglob("*") if file.is_file()}
+    bodies = [gzip.decompress(body) if file.suffix == ".gz" else body for file, body in files.items()]
+    assert len(bodies) > 1, "one answer is large"
+    assert sum(body.count(MARKER.encode()) for body in bodies) > MANY / 2
+    found = [
+        (number, form)
+        for number in range(MANY)
+        for form in forms(canary(number))
+        for body in (*bodies, made.stdout.encode())
+        if form in body
+    ]
+    assert found == []
 
 
 def test_neither_rows_nor_the_details_of_a_database_show_a_canary(workspace: Workspace, tmp_path: Path) -> None:

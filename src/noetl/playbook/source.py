@@ -162,7 +162,9 @@ class ParsedDocument(NamedTuple):
     problems: list[Problem]
 
 
-def parse(text: str | bytes, file: str = "<playbook>") -> ParsedDocument:
+def parse(
+    text: str | bytes, file: str = "<playbook>", *, bytes_max: int = TEXT_BYTES_MAX, values_max: int = VALUES_MAX
+) -> ParsedDocument:
     """Parse one YAML document, and report all problems up to one that prevents further parsing."""
     if isinstance(text, bytes):
         try:
@@ -174,7 +176,7 @@ def parse(text: str | bytes, file: str = "<playbook>") -> ParsedDocument:
     else:
         decoded = text
     text = decoded.removeprefix("\ufeff")
-    composer = _Composer(text, file)
+    composer = _Composer(text, file, bytes_max, values_max)
     try:
         root = composer.document()
     except _Stop as stop:
@@ -209,9 +211,11 @@ _SCALAR_EXTENT: _Extent = (1, 1)
 class _Composer:
     """Builds a tree from events, and checks every limit before it creates a value."""
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, bytes_max: int, values_max: int) -> None:
         self.text = text
         self.file = file
+        self.bytes_max = bytes_max
+        self.values_max = values_max
         self.problems: list[Problem] = []
         self.values = 0
         self.aliased = 0
@@ -221,9 +225,9 @@ class _Composer:
 
     def document(self) -> Tree | None:
         size = len(self.text.encode("utf-8", "surrogatepass"))
-        if size > TEXT_BYTES_MAX:
+        if size > self.bytes_max:
             raise _Stop(
-                problem("yaml-too-large", Mark(self.file, 1, 1), f"{size:,} bytes; the limit is {TEXT_BYTES_MAX:,}")
+                problem("yaml-too-large", Mark(self.file, 1, 1), f"{size:,} bytes; the limit is {self.bytes_max:,}")
             )
         try:
             # Events are read one by one, so that rejected text after this point costs nothing.
@@ -279,11 +283,11 @@ class _Composer:
 
     def _count(self, event: yaml.Event) -> None:
         self.values += 1
-        if self.values > VALUES_MAX:
+        if self.values > self.values_max:
             raise self._too_many(event)
 
     def _too_many(self, event: yaml.Event) -> _Stop:
-        return _Stop(problem("yaml-too-many-values", self._at(event), f"more than {VALUES_MAX:,} values"))
+        return _Stop(problem("yaml-too-many-values", self._at(event), f"more than {self.values_max:,} values"))
 
     def _tag(self, event: yaml.Event) -> str:
         """The tag as the author wrote it."""
@@ -294,7 +298,7 @@ class _Composer:
 
     def _scalar(self, event: yaml.ScalarEvent) -> Scalar:
         self.values += 1
-        if self.values > VALUES_MAX:
+        if self.values > self.values_max:
             raise self._too_many(event)
         text = event.value
         value: bool | int | float | str | None = text

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from msgspec.structs import replace
 
 from noetl.engine.moves import RunTask
+from noetl.errors import Damaged
 from noetl.output import JSON, Output, failed
 from noetl.replay.programs import ReplayPrograms
 from noetl.template import TemplateError
@@ -98,7 +99,7 @@ class ReplayAdapter:
         kill_after: KillPoint | None = None,
     ) -> None:
         self.calls: list[AnsweredCall] = []
-        self.errors: list[str] = []  # templates of stubs that could not be evaluated
+        self.errors: list[str] = []  # answers that could not be made: a wrong template of a stub, a missing body
         self.killed = asyncio.Event()
         self.running = 0  # real calls
         self.restarts = 0  # processes that died
@@ -160,9 +161,9 @@ class ReplayAdapter:
             for source in self._sources:
                 if (found := await source.answer(made)) is not None:
                     return found
-        except TemplateError as error:
-            self.errors.append(str(error))
-            return Answer(failed("tool", str(error)), "stub")
+        except (TemplateError, Damaged) as error:
+            self.errors.append(f"{made.name}: {error}")
+            return Answer(failed("tool", str(error)), "missing")
         if made.called.task.pure:
             return Answer(None, "pure")
         match self._on_miss:

@@ -11,15 +11,19 @@ from msgspec.structs import replace
 
 from noetl.clock import Clock, SystemClock
 from noetl.engine.commands import Start
-from noetl.errors import PlaybookError
+from noetl.errors import Damaged, PlaybookError
+from noetl.output import JSON
 from noetl.playbook.source import TEXT_BYTES_MAX
-from noetl.replay.adapter import AnswerSource, Origin, ReplayAdapter
+from noetl.replay.adapter import AnsweredCall, AnswerSource, Origin, ReplayAdapter
+from noetl.replay.cassette import read_cassette
 from noetl.replay.coverage import PlaybookCoverage
 from noetl.replay.execution import TIMEOUT_S, Replay, installed_tools, virtual_clock
 from noetl.replay.expectations import Mismatch, mismatches, route_of
 from noetl.replay.programs import CompiledText, ReplayPrograms
+from noetl.replay.recording import BodyReader, RecordedExecution, Recordings
 from noetl.replay.stubs import StubSource
 from noetl.replay.suite import SuiteCase, SuiteFile, check_names, read_suite
+from noetl.runtime.memory import MemoryState
 
 EXECUTION_ID: Final = "00000000-0000-7000-8000-000000000001"  # of every test: `execution_id` is always the same
 
@@ -58,6 +62,7 @@ class SuiteRunner:
         self._clock = clock or SystemClock()
         self._programs = ReplayPrograms(installed_tools().kinds())
         self._files: dict[Path, CompiledText] = {}
+        self._cassettes: dict[Path, tuple[RecordedExecution, BodyReader]] = {}
 
     def load(self, file: Path) -> SuiteFile:
         """Read a test file and its playbook. Raises PlaybookError or OSError."""
@@ -71,6 +76,11 @@ class SuiteRunner:
         for place, case in enumerate(suite.cases):
             if case.cassette is not None and not case.cassette.is_file():
                 suite.report.add("bad-value", ("tests", place, "cassette"), f'there is no file "{case.cassette}"')
+            elif case.cassette is not None:
+                try:
+                    self._cassette(case.cassette)
+                except Damaged as error:
+                    suite.report.add("bad-value", ("tests", place, "cassette"), str(error))
         if problems := [*suite.report.problems, *check_names(suite, compiled.program)]:
             raise PlaybookError(problems)
         return suite
@@ -87,11 +97,14 @@ class SuiteRunner:
     async def _run(self, suite: SuiteFile, case: SuiteCase) -> CaseResult:
         compiled = self._files[suite.playbook]
         result = CaseResult(file=str(suite.file), name=case.name, line=case.at.line)
-        sources: list[AnswerSource] = [StubSource(case.stubs)]
-        adapter = ReplayAdapter(self._programs, sources, case.on_miss, case.kill_after)
-        replay = Replay(self._programs, adapter, virtual_clock(case.now), case.signals)
+        recorded = None if case.cassette is None else self._cassette(case.cassette)[0]
+        adapter, replay = self._replay(case)
+        start = Start(workload=case.workload)
+        if recorded is not None:
+            start = Start(workload={**recorded.workload, **case.workload}, ctx=recorded.ctx)
         try:
-            replayed = await replay.run(EXECUTION_ID, compiled.program.digest, Start(workload=case.workload))
+            execution_id = EXECUTION_ID if recorded is None else recorded.id
+            replayed = await replay.run(execution_id, compiled.program.digest, start)
         except TimeoutError:
             slow = f"it does not end within {TIMEOUT_S:g} s of real time"
             return replace(result, mismatches=(Mismatch(what="execution", expected="an end", actual=slow),))
@@ -101,20 +114,44 @@ class SuiteRunner:
             point = case.kill_after
             actual = f"there are fewer than {point.number:,} calls of it"
             found.append(Mismatch(what="kill_after", expected=f"call {point.number:,} of {point.name}", actual=actual))
-        calls = tuple(
-            CallLine(
-                call=each.call.name,
-                frame=each.call.frame,
-                attempt=each.call.attempt,
-                answer=each.origin,
-                status=each.output.status,
-            )
-            for each in adapter.calls
+        return replace(
+            result, mismatches=tuple(found), route=tuple(route_of(replayed)), calls=tuple(map(_line, adapter.calls))
         )
-        return replace(result, mismatches=tuple(found), route=tuple(route_of(replayed)), calls=calls)
+
+    def _replay(self, case: SuiteCase) -> tuple[ReplayAdapter, Replay]:
+        sources: list[AnswerSource] = [StubSource(case.stubs)]
+        recordings: Recordings | None = None
+        if case.cassette is None:
+            memory = MemoryState(virtual_clock(case.now))
+        else:
+            recorded, bodies = self._cassette(case.cassette)
+            memory = MemoryState(virtual_clock(case.now or recorded.started_at))
+            memory.save(recorded.path, recorded.saved)
+            recordings = Recordings(recorded, recorded.id, bodies, memory)
+            sources.append(recordings)
+
+        def signal(execution_id: str, name: str) -> tuple[JSON] | None:
+            if name in case.signals:
+                return (case.signals[name],)
+            return None if recordings is None else recordings.signal(execution_id, name)
+
+        adapter = ReplayAdapter(self._programs, sources, case.on_miss, case.kill_after)
+        return adapter, Replay(self._programs, adapter, memory, signal, recordings)
+
+    def _cassette(self, file: Path) -> tuple[RecordedExecution, BodyReader]:
+        if file not in self._cassettes:
+            self._cassettes[file] = read_cassette(file)
+        return self._cassettes[file]
 
     def _cover(self, compiled: CompiledText) -> PlaybookCoverage:
         digest = compiled.program.digest
         if digest not in self.coverage:
             self.coverage[digest] = PlaybookCoverage(compiled)
         return self.coverage[digest]
+
+
+def _line(answered: AnsweredCall) -> CallLine:
+    call = answered.call
+    return CallLine(
+        call=call.name, frame=call.frame, attempt=call.attempt, answer=answered.origin, status=answered.output.status
+    )

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from noetl.control.deps import ControlHooks
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import Signal, Start
-from noetl.engine.facts import Fact, ForSignal, FrameParked
+from noetl.engine.facts import Fact, ForSignal, FrameParked, Requested
 from noetl.engine.stored import filled, key_of, marks_on
 from noetl.errors import Rejected
 from noetl.output import JSON, Failure, Output
 from noetl.replay.adapter import ReplayAdapter
 from noetl.replay.programs import ReplayPrograms
+from noetl.replay.recording import Recordings
 from noetl.runtime.fake_clock import FakeClock
 from noetl.runtime.memory import CommittedEvent, MemoryRuntime, MemoryState, RuntimeParts, runtime
 from noetl.tool import Tools
@@ -57,6 +58,10 @@ def installed_tools() -> Tools:
     return Tools.installed()
 
 
+# (execution, name) → the data of a signal, in a tuple; None: it is not sent.
+SignalSource: TypeAlias = Callable[[str, str], tuple[JSON] | None]
+
+
 class Replay:
     """One execution, over as many processes as it takes: a process that dies is replaced."""
 
@@ -64,19 +69,18 @@ class Replay:
         self,
         programs: ReplayPrograms,
         adapter: ReplayAdapter,
-        clock: FakeClock,
-        signals: Mapping[str, JSON],
-        timeout_s: float = TIMEOUT_S,
+        memory: MemoryState,
+        signals: SignalSource,
+        recordings: Recordings | None = None,
     ) -> None:
         self._adapter = adapter
-        self._clock = clock
+        self._clock = clock = memory.clock
         self._signals = signals
-        self._timeout_s = timeout_s
+        self._recordings = recordings
         self._events: list[CommittedEvent] = []
         self._unsent: dict[tuple[str, str], str] = {}  # (execution, frame) → the signal that it waits for
         self._asked = asyncio.Event()  # a frame waits for a signal that is not given
         self._sending: set[asyncio.Task[None]] = set()
-        memory = MemoryState(clock)
         self._parts = RuntimeParts(
             store=memory.store,
             results=memory.results,
@@ -89,11 +93,11 @@ class Replay:
         self._memory: MemoryRuntime | None = None
 
     async def run(self, execution_id: str, digest: str, start: Start) -> ReplayedExecution:
-        """Raises TimeoutError after `timeout_s` of real time, and NotFound for an unknown playbook."""
-        async with asyncio.timeout(self._timeout_s):
+        """Raises TimeoutError after TIMEOUT_S of real time, and NotFound for an unknown playbook."""
+        async with asyncio.timeout(TIMEOUT_S):
             begun = False
             while True:
-                async with runtime(clock=self._clock, parts=self._parts, timeout_s=self._timeout_s) as memory:
+                async with runtime(clock=self._clock, parts=self._parts) as memory:
                     self._memory = memory
                     if begun:
                         await memory.sweep()
@@ -134,21 +138,22 @@ class Replay:
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:
         for event in events:
-            fact: Fact = event.fact
-            if isinstance(fact, FrameParked) and isinstance(fact.until, ForSignal):
-                name = fact.until.name
-                if name in self._signals:
-                    task = asyncio.get_running_loop().create_task(self._send(live.id, name))
+            match event.fact:
+                case Requested(path=path, workload=workload) if self._recordings is not None:
+                    self._recordings.adopt(live.id, path, workload)
+                case FrameParked(frame=frame, until=ForSignal(name=name)):
+                    if (found := self._signals(live.id, name)) is None:
+                        self._unsent[live.id, frame] = name
+                        self._asked.set()
+                        continue
+                    task = asyncio.get_running_loop().create_task(self._send(live.id, name, found[0]))
                     self._sending.add(task)
                     task.add_done_callback(self._sending.discard)
-                else:
-                    self._unsent[live.id, fact.frame] = name
-                    self._asked.set()
 
-    async def _send(self, execution_id: str, name: str) -> None:
+    async def _send(self, execution_id: str, name: str, data: JSON) -> None:
         assert self._memory is not None
         with suppress(Rejected):  # another frame has received it
-            await self._memory.command(execution_id, Signal(name=name, data=self._signals[name]))
+            await self._memory.command(execution_id, Signal(name=name, data=data))
 
     async def _result(self, memory: MemoryRuntime, execution_id: str) -> ReplayedExecution:
         state = folded(execution_id, [Event(each.seq, each.at, each.fact) for each in self._of(execution_id)])

@@ -52,9 +52,9 @@ def mismatches(expect: Expectation, replayed: ReplayedExecution, adapter: Replay
 
 def _of_adapter(adapter: ReplayAdapter) -> Iterator[Mismatch]:
     for text in adapter.errors:
-        yield Mismatch(what="stubs", expected="templates that can be evaluated", actual=text)
+        yield Mismatch(what="answers", expected="an answer for each call", actual=text)
     # `on_miss: "null"` answers ok.
-    missed = [each for each in adapter.misses if each.output.status == "error"]
+    missed = [each for each in adapter.misses if each.output.status == "error"][len(adapter.errors) :]
     for each in missed[:MISSES_SHOWN_MAX]:
         call = each.call
         given = shown(call.scope["input"])

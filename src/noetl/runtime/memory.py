@@ -33,7 +33,7 @@ from noetl.errors import NotFound, PlaybookError
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Kind, Kinds, record_of
-from noetl.ports import EventStore, Limits, Link, WorkQueue
+from noetl.ports import EventStore, Limits, Link, SavedValue, WorkQueue
 from noetl.runtime.fake_clock import FakeClock
 from noetl.tool import NoOptions, Tool, Tools, describe
 from noetl.views.log import folded
@@ -113,9 +113,15 @@ class RunResult(NamedTuple):
 class MemoryState:
     """What outlives a process: the log and the stored results. A second runtime continues with them."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: FakeClock) -> None:
+        self.clock = clock
         self.store = MemoryStore(clock, 1)
         self.results = MemoryResults()
+
+    def save(self, path: str, values: Mapping[str, JSON]) -> None:
+        """Put values of saved.* of a playbook."""
+        for key, value in values.items():
+            self.store.saved.add(path, SavedValue(key, value, self.clock.now(), None))
 
 
 class RuntimeParts(NamedTuple):
