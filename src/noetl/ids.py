@@ -93,3 +93,8 @@ def partition_of(execution_id: str, partitions: int) -> int:
 def place_of_frame(frame: str) -> str:
     """The steps and blocks of a frame without firings and iterations: `crawl/hotels`."""
     return "/".join(part.partition("#")[0] for part in frame.split("/"))
+
+
+def step_of_token(token: str) -> str:
+    """The step whose arc made the token; empty for the first token."""
+    return place_of_frame(token.rpartition(">")[0])

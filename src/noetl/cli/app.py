@@ -14,7 +14,7 @@ __all__ = ["app"]
 
 MODULES: Final = (  # in the order in which the help lists their commands
     "check", "explain", "fmt", "lsp", "migrate", "schema", "test",
-    "run", "control", "fork", "backfill", "delete", "record",
+    "run", "control", "fork", "backfill", "delete", "record", "what_if",
     "register", "playbooks", "saved", "triggers", "context", "gc", "init",
     "show", "events", "logs", "state", "output", "audit", "audit_log",
     "secrets", "server", "workers", "token", "tools", "up", "doctor",

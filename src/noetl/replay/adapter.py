@@ -63,6 +63,7 @@ class Answer(NamedTuple):
 
     output: Output | None  # None: make the call
     origin: Origin
+    seq: int = 0  # of the recorded fact; 0: it is not from a record
 
 
 class AnswerSource(Protocol):
@@ -79,6 +80,7 @@ class AnsweredCall(NamedTuple):
     call: MadeCall
     origin: Origin
     output: Output
+    seq: int = 0  # of the recorded fact; 0: it is not from a record
 
 
 class KillPoint(NamedTuple):
@@ -127,7 +129,7 @@ class ReplayAdapter:
                     output = called.task.schema.applied(output)
             else:
                 output = await self._live(tool, called, context)
-            self.calls.append(AnsweredCall(made, found.origin, output))
+            self.calls.append(AnsweredCall(made, found.origin, output, found.seq))
             await self._die_after(made)
             return output
 

@@ -28,7 +28,7 @@ from noetl.views.log import folded
 from noetl.worker.keychain import Keychain
 
 TIMEOUT_S: Final = 60.0  # of real time
-WAITING: Final = "waiting"  # the status of an execution that waits for a signal that nobody sends
+WAITING: Final = "waiting"  # the status of an execution that waits for a signal that is not sent
 
 
 class ReplayedExecution(NamedTuple):

@@ -53,11 +53,11 @@ class ReplayPrograms:
         with file.open("rb") as stream:
             return self.add(stream.read(TEXT_BYTES_MAX + 1), str(file), str(file.absolute().parent))
 
-    def register(self, found: PlaybookText) -> CompiledText:
-        """A text of the catalog: children find it by its path. Raises PlaybookError."""
+    def register(self, found: PlaybookText, called_as: str | None = None) -> CompiledText:
+        """A text of the catalog: children find it by its path, or as their callers do. Raises PlaybookError."""
         folder = str(Path(found.origin).parent) if found.origin else None
         compiled = self._texts.get(found.digest) or self.add(found.text, found.path, folder, lenient=True)
-        self._registered[found.path] = found.digest
+        self._registered |= {path: found.digest for path in (found.path, called_as) if path is not None}
         return compiled
 
     def _put(self, checked: Checked, program: Program) -> CompiledText:

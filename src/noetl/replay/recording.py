@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from datetime import datetime, timedelta
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,7 +26,7 @@ from noetl.engine.facts import (
 )
 from noetl.engine.scopes import is_foreign
 from noetl.errors import Damaged, NotFound
-from noetl.ids import call_id, frame_id, frame_parts, place_of_frame
+from noetl.ids import call_id, frame_id, frame_parts, place_of_frame, step_of_token
 from noetl.output import JSON, Output, failed
 from noetl.replay.adapter import Answer, MadeCall
 from noetl.runtime.memory import MemoryState
@@ -60,6 +60,26 @@ class RecordedSignal(Struct, frozen=True, kw_only=True):
     data: JSON = None
 
 
+class RoutedStep(NamedTuple):
+    """A run of a step, and where its tokens came from."""
+
+    step: str
+    origins: tuple[str, ...]  # the steps before it; empty text: the request
+    seq: int
+
+    @property
+    def arc(self) -> tuple[str, tuple[str, ...]]:
+        return self.step, tuple(sorted(self.origins))
+
+
+def routed(event: Event) -> RoutedStep | None:
+    """None: the event schedules no step, or it retries, undoes or calls a block."""
+    match event.fact:
+        case StepScheduled(step=step, tokens=tokens, retry_of=None, parent=None, compensates=None):
+            return RoutedStep(step, tuple(map(step_of_token, tokens)), event.seq)
+    return None
+
+
 class RecordedExecution(Struct, kw_only=True):
     """What an execution was asked for, and what the world answered."""
 
@@ -72,7 +92,9 @@ class RecordedExecution(Struct, kw_only=True):
     started_at: datetime
     ended_at: datetime | None = None
     status: str = "running"
-    route: tuple[str, ...] = ()  # steps in the order of scheduling
+    route: tuple[RoutedStep, ...] = ()  # in the order of scheduling
+    output: Output | None = None  # of the playbook
+    called_as: str | None = None  # of a child: the path by which its caller found it
     calls: list[RecordedCall] = []
     signals: list[RecordedSignal] = []
     children: list[RecordedExecution] = []
@@ -92,7 +114,7 @@ class _Reading:
         self.calls: dict[str, list[tuple[RecordedCall, bool]]] = {}  # frame → its calls, and whether it ended there
         self.waiting: dict[str, str] = {}  # frame → the signal
         self.signals: list[RecordedSignal] = []
-        self.route: list[str] = []
+        self.route: list[RoutedStep] = []
         self.repeated: set[str] = set()  # frames of retries that have made a call
 
     def frame(self, frame: str) -> str:
@@ -129,8 +151,8 @@ def read_recording(execution_id: str, events: Iterable[Event]) -> RecordedExecut
                 )
             case Started(saved=saved) if found is not None:
                 found.saved = saved
-            case StepScheduled(run=run, step=step, retry_of=None, parent=None, compensates=None):
-                reading.route.append(step)
+            case StepScheduled(retry_of=None):
+                reading.route += [each] if (each := routed(event)) is not None else []
             case StepScheduled(run=run, retry_of=str(first), from_start=from_start):
                 reading.retried[run] = reading.retried.get(first, first)
                 if from_start:
@@ -142,8 +164,8 @@ def read_recording(execution_id: str, events: Iterable[Event]) -> RecordedExecut
             case FrameResumed(frame=frame, output=Output() as output) if frame in reading.waiting:
                 name = reading.waiting.pop(frame)
                 reading.signals.append(RecordedSignal(name=name, frame=reading.frame(frame), data=output.data))
-            case Finished(status=status) if found is not None:
-                found.status, found.ended_at = status, event.at
+            case Finished(status=status, output=output) if found is not None:
+                found.status, found.ended_at, found.output = status, event.at, output
     if found is None or not reading.route:
         raise NotFound(f"{execution_id} never started: there is nothing to replay")
     found.route = tuple(reading.route)
@@ -161,7 +183,8 @@ class _Index:
         self.by_hash: dict[tuple[str, str, str | None], list[RecordedCall]] = defaultdict(list)
         for each in reversed(recorded.calls):
             self.by_hash[place_of_frame(each.frame), each.task, each.input_hash].append(each)
-        self.used: set[int] = set()  # by seq
+        self.used: set[int] = set()  # calls that answered, by seq
+        self.claimed: set[int] = set()  # … for exactly their input
         self.by_frame: dict[str, list[RecordedCall]] = defaultdict(list)
         for each in recorded.calls:
             self.by_frame[each.frame].append(each)
@@ -177,7 +200,7 @@ class _Index:
         # Another iteration or firing had this input, and no call of its own has used the answer.
         alike = self.by_hash.get((place_of_frame(call.frame), call.task, wanted), [])
         while alike:
-            if (other := alike.pop()).seq not in self.used:
+            if (other := alike.pop()).seq not in self.claimed:
                 return other, True
         return None if found is None else (found, False)
 
@@ -222,7 +245,7 @@ class Recordings:
             self._indexes.setdefault(each.id, _Index(each))
 
     def adopt(self, execution_id: str, path: str, workload: dict[str, JSON]) -> None:
-        """A child has started: if its id is new, it uses a recorded child of the same path that nobody used."""
+        """A child has started: if its id is new, it uses a recorded child of the same path that is not used yet."""
         if execution_id in self._indexes:
             self._free = [each for each in self._free if each.id != execution_id]
             return
@@ -261,13 +284,15 @@ class Recordings:
             return None
         recorded, same = found
         index.used.add(recorded.seq)
+        if same:
+            index.claimed.add(recorded.seq)
         self._follow(index, recorded)
         if (index.recorded.path, call.step, call.task) in self._changed:
             same = False
         if (tried := _earlier_try(recorded, call)) is not None:
-            return Answer(tried, "same" if same else "changed")
+            return Answer(tried, "same" if same else "changed", recorded.seq)
         output = await self._loaded(call, recorded.output)
-        return Answer(_without_tries(output), "same" if same else "changed")
+        return Answer(_without_tries(output), "same" if same else "changed", recorded.seq)
 
     async def _loaded(self, call: MadeCall, output: Output) -> Output:
         """With its data, which may be in the result store. Raises Damaged when it is gone."""

@@ -73,7 +73,7 @@ EXPECT: Final = RecordShape(
     "expect",
     "What must be true at the end. Keys that are left out are not tested.",
     {
-        "status": KeyShape(ChoiceShape(STATUSES), "how it ends; `waiting`: for a signal that nobody sends"),
+        "status": KeyShape(ChoiceShape(STATUSES), "how it ends; `waiting`: for a signal that is not sent"),
         "error": KeyShape(MapShape(), "parts of the failure: `kind`, `message`, `details`"),
         "route": KeyShape(_STEPS, "all steps in the order of scheduling"),
         "route_contains": KeyShape(_STEPS, "steps that are scheduled in this order, with any others between them"),

@@ -39,14 +39,13 @@ class _Reader:
         rows = await self._session.log.read(execution_id)
         with readable(execution_id):
             found = read_recording(execution_id, events_of(rows))
-        facts = (fact for row in rows for fact in row.facts)
-        if any(isinstance(fact, FrameParked) and isinstance(fact.until, ForChild) for fact in facts):
-            children = []
-            for head in await self._session.listing.children(execution_id):
-                with suppress(NotFound):  # a child that never started made no call
-                    children.append(await self.read(head.execution_id, depth + 1))
-            return replace(found, children=children)
-        return found
+        parked = (fact.until for row in rows for fact in row.facts if isinstance(fact, FrameParked))
+        called = {until.execution_id: until.path for until in parked if isinstance(until, ForChild)}
+        children = []
+        for child, path in called.items():
+            with suppress(NotFound):  # a child that never started made no call
+                children.append(replace(await self.read(child, depth + 1), called_as=path))
+        return replace(found, children=children) if children else found
 
 
 async def record(execution: Execution, file: Path, *, files: bool = False) -> CassetteFiles:

@@ -21,7 +21,7 @@ def group() -> TyperGroup:
 
 def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_what_ran() -> None:
     assert " ".join(group().commands) == (
-        "check explain fmt lsp migrate schema test run resume retry pause cancel signal fork backfill delete record register saved gc init list show events logs state output"
+        "check explain fmt lsp migrate schema test run resume retry pause cancel signal fork backfill delete record what-if register saved gc init list show events logs state output"
         " replay audit audit-log server worker nats-users workers pools tools ui up doctor playbooks triggers context secrets token"
     )
 

@@ -1,0 +1,200 @@
+"""Compare a recorded execution with its replay by another playbook: routes, calls and how much was covered."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, TypeAlias
+
+from msgspec import Struct
+
+from noetl.net.program import CompiledTask, Program
+from noetl.replay.adapter import AnsweredCall, ReplayAdapter
+from noetl.replay.execution import ReplayedExecution
+from noetl.replay.recording import RecordedExecution, Recordings, RoutedStep, routed
+
+CHANGES_MAX: Final = 100  # calls that are listed
+OutputVerdict: TypeAlias = Literal["same", "differs"]
+
+
+class Divergence(Struct, frozen=True, kw_only=True):
+    """The first thing that is different."""
+
+    seq: int  # of the recorded log
+    step: str
+    why: str
+
+
+class RouteChange(Struct, frozen=True, kw_only=True):
+    """Steps in the order of scheduling."""
+
+    same: bool
+    recorded: tuple[str, ...]
+    replayed: tuple[str, ...]
+
+
+class CallCounts(Struct, frozen=True, kw_only=True):
+    same: int = 0
+    changed: int = 0  # the input or the code differs; answered with the recorded output
+    missing: int = 0  # not recorded
+    live: int = 0  # made; always 0, because nothing is called
+    unused: int = 0  # recorded and not asked for
+
+
+class CallChange(Struct, frozen=True, kw_only=True):
+    """A call that is not the recorded one."""
+
+    call: str
+    frame: str
+    what: Literal["changed", "missing"]
+    seq: int  # of the recorded call; 0: there is none
+
+
+class ReplayCoverage(Struct, frozen=True, kw_only=True):
+    """How many calls of the replay have a recorded answer for exactly their input."""
+
+    answered: int
+    of: int
+
+    @property
+    def percent(self) -> float:
+        return 100.0 if not self.of else 100 * self.answered / self.of
+
+
+class WhatIfReport(Struct, frozen=True, kw_only=True):
+    """What would have been different."""
+
+    execution_id: str
+    path: str
+    differs: bool
+    status: tuple[str, str]  # recorded, replayed
+    first_divergence: Divergence | None
+    routes: RouteChange
+    calls: CallCounts
+    changes: tuple[CallChange, ...]  # the first of them
+    output: OutputVerdict
+    coverage: ReplayCoverage
+    error: str | None = None  # the failure of the replay
+
+
+def compare_replay(
+    recorded: RecordedExecution,
+    replayed: ReplayedExecution,
+    adapter: ReplayAdapter,
+    recordings: Recordings,
+    *,
+    same_output: bool,
+) -> WhatIfReport:
+    route = [each for event in replayed.log() if (each := routed(event)) is not None]
+    effects = [each for each in adapter.calls if each.origin != "pure"]
+    unused = recordings.unused
+    counts = Counter(each.origin for each in effects)
+    calls = CallCounts(
+        same=counts["same"], changed=counts["changed"], missing=counts["missing"], live=counts["live"],
+        unused=len(unused),
+    )  # fmt: skip
+    is_same_route = Counter(each.arc for each in recorded.route) == Counter(each.arc for each in route)
+    found = sorted(
+        [*_of_calls(effects), *_of_routes(recorded.route, route), *_of_end(recorded, replayed)],
+        key=lambda each: each.seq,
+    )
+    if unused and not found:
+        place = unused[0]
+        why = f"the call of task {place.task} in {place.frame} is not made any more"
+        found.append(Divergence(seq=place.seq, step=place.frame, why=why))
+    first = found[0] if found else None
+    if first is None and not same_output:
+        first = Divergence(seq=0, step="", why="the output of the playbook differs")
+    return WhatIfReport(
+        execution_id=recorded.id,
+        path=recorded.path,
+        differs=first is not None,
+        status=(recorded.status, replayed.status),
+        first_divergence=first,
+        routes=RouteChange(
+            same=is_same_route,
+            recorded=tuple(each.step for each in recorded.route),
+            replayed=tuple(each.step for each in route),
+        ),
+        calls=calls,
+        changes=tuple(_changes(effects)),
+        output="same" if same_output else "differs",
+        coverage=ReplayCoverage(answered=counts["same"], of=len(effects)),
+        error=None if replayed.error is None else f"{replayed.error.kind}: {replayed.error.message}",
+    )
+
+
+def _changes(effects: Sequence[AnsweredCall]) -> Iterator[CallChange]:
+    listed = 0
+    for each in effects:
+        if each.origin in ("changed", "missing") and listed < CHANGES_MAX:
+            listed += 1
+            what: Literal["changed", "missing"] = "changed" if each.origin == "changed" else "missing"
+            yield CallChange(call=each.call.name, frame=each.call.frame, what=what, seq=each.seq)
+
+
+def _of_calls(effects: Iterable[AnsweredCall]) -> Iterator[Divergence]:
+    """The first call that was not recorded like this."""
+    last = 0
+    for each in effects:
+        if each.origin == "changed":
+            why = f"the input or the code of {each.call.name} differs in {each.call.frame}"
+            yield Divergence(seq=each.seq, step=each.call.step, why=why)
+            return
+        if each.origin == "missing":
+            why = f"the call of {each.call.name} in {each.call.frame} was not recorded"
+            yield Divergence(seq=last, step=each.call.step, why=why)
+            return
+        last = max(last, each.seq)
+
+
+def _of_routes(recorded: Sequence[RoutedStep], replayed: Sequence[RoutedStep]) -> Iterator[Divergence]:
+    """The first step that only one of them has. The order of independent branches does not count."""
+    left = Counter(each.arc for each in replayed)
+    place = len(recorded)
+    for number, each in enumerate(recorded):
+        if left[each.arc]:
+            left[each.arc] -= 1
+        elif number < place:
+            place = number
+            yield Divergence(seq=each.seq, step=each.step, why=f"{_arrival(each)} was recorded and does not happen")
+    known = Counter(each.arc for each in recorded)
+    seqs = {each.step: each.seq for each in reversed(recorded)}
+    for each in replayed:
+        if known[each.arc]:
+            known[each.arc] -= 1
+        else:
+            before = max((seqs.get(origin, 0) for origin in each.origins), default=0)
+            yield Divergence(seq=before, step=each.step, why=f"{_arrival(each)} happens and was not recorded")
+            return
+
+
+def _arrival(routed: RoutedStep) -> str:
+    origins = " and ".join(each for each in routed.origins if each)
+    return f"{origins} → {routed.step}" if origins else f"the start of {routed.step}"
+
+
+def _of_end(recorded: RecordedExecution, replayed: ReplayedExecution) -> Iterator[Divergence]:
+    if recorded.status != replayed.status:
+        last = max([0, *(each.seq for each in recorded.route), *(each.seq for each in recorded.calls)])
+        why = f"it ends with status {replayed.status} instead of {recorded.status}"
+        if replayed.error is not None:
+            why += f": {replayed.error.kind}: {replayed.error.message}"
+        yield Divergence(seq=last + 1, step="", why=why)
+
+
+def changed_tasks(path: str, old: Program, new: Program) -> frozenset[tuple[str, str, str]]:
+    """(path, step, task) of tasks whose kind, code or credential differs: the hash of an input does not show it."""
+    before = {
+        (pipeline.name, task.name): _identity(task) for pipeline in old.pipelines for task in pipeline.source_tasks
+    }
+    return frozenset(
+        (path, pipeline.name, task.name)
+        for pipeline in new.pipelines
+        for task in pipeline.source_tasks
+        if before.get((pipeline.name, task.name), _identity(task)) != _identity(task)
+    )
+
+
+def _identity(task: CompiledTask) -> tuple[object, ...]:
+    return task.kind, task.code, task.auth
