@@ -433,6 +433,11 @@ PASSED = {
         ["{{ output.status == 'error' and output.error is defined and output.http.status == 503 }}", "attempts: 3"],
         set(),
     ),
+    "extensions of duckdb": (
+        book("workload: {n: 1}\nworkflow:\n- step: start\n  tool: {kind: duckdb, commands: 'LOAD json; SELECT {{ n }}'}\n"),
+        ["external_access: true"],
+        {"duckdb-access"},
+    ),
     "a file as a table": (
         book(
             """\

@@ -59,6 +59,7 @@ NOTES: dict[str, str] = {
     "code-input": "The code reads names that the public engine provides; they are arguments now, or defined in it.",
     "condition-read": "A condition that the public engine ignored is now read.",
     "default-changed": "A default of the public engine is different.",
+    "duckdb-access": "The SQL of a duckdb task may access files and the network, as in the public engine.",
     "duckdb-credential": "The SQL of a duckdb task reads the credentials that the public engine gave to DuckDB.",
     "entry-made": "There is no step `start`, so the first step is the entry step.",
     "execution-id": "An execution id is text; in the public engine it was a number.",

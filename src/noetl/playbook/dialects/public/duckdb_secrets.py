@@ -26,6 +26,9 @@ from noetl.playbook.dialects.template_tokens import parse
 _ATTACH = re.compile(r"(?i)\bATTACH\s+(?:IF\s+NOT\s+EXISTS\s+)?''\s+AS\s+(\w+)\s*\(([^()]*)\)")
 _SECRET = re.compile(r"(?i),?\s*\bSECRET\s+(\w+)")
 _READ = re.compile(r"'?\{\{\s*auth\.(\w+)\.(\w+)\s*\}\}'?")
+_OUTSIDE = re.compile(
+    r"(?im)^\s*(?:INSTALL|LOAD|ATTACH|COPY|EXPORT|IMPORT)\b|\bread_(?:csv|parquet|json|text|blob)\w*\s*\("
+)
 _PARTS = {
     "key_id": "access_key_id",
     "access_key_id": "access_key_id",
@@ -101,6 +104,20 @@ def duckdb_credentials(book: Book) -> None:
             entry = None if holder is None else holder.entry("auth") or holder.entry("credentials")
             if task.kind == "duckdb" and holder is not None and entry is not None and isinstance(entry.value, Map):
                 _convert(book, task.body, holder, entry)
+
+
+def outside_access(book: Book) -> None:
+    """SQL that loads extensions, or reads and writes files, needs access that a duckdb task does not have by itself."""
+    for _, task in book.tasks():
+        entry = task.body.entry("command") or task.body.entry("query")
+        text = text_of(entry.value) if entry is not None else None
+        if task.kind != "duckdb" or not book.public or entry is None or text is None or not _OUTSIDE.search(text):
+            continue
+        spec = child(task.body, "spec", entry.start)
+        if spec is not None and spec.get("external_access") is None and spec.get("folders") is None:
+            spec.entries.append(new("external_access", plain("true"), entry.start))
+            message = "the SQL loads extensions or accesses files, so it may access files and the network"
+            book.note(entry.start, "duckdb-access", message)
 
 
 def _convert(book: Book, body: Map, holder: Map, entry: LayoutEntry) -> None:

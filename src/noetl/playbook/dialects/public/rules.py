@@ -83,6 +83,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     credentials.token_calls,
     credentials.read_credentials,
     duckdb_secrets.duckdb_credentials,
+    duckdb_secrets.outside_access,
     credentials.auth_forms,
     code.templates_in_code,
     writes.step_vars,
