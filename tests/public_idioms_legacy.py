@@ -40,6 +40,19 @@ SAVES = {
         ["kind: http", "method: POST", "url: http://x", "headers: {X-A: b}", 'json: {x: "{{ main.data.x }}"}'],
         {"save-task"},
     ),
+    "a save of a result with a key of its own": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"status": "ok", "data": {"x": 1}}'}
+              save: {storage: postgres, auth: pg, table: t, data: {x: "{{ result.data.x }}"}}
+            """
+        ),
+        ["VALUES ({{ main.data.data.x }})"],
+        {"save-task"},
+    ),
     "a save by code": (
         book(
             """\
