@@ -145,7 +145,7 @@ SAVES = {
 OLDEST = {
     "a step that is passed": (
         book("workload: {skip: true}\nworkflow:\n- step: start\n  pass: '{{ workload.skip }}'\n  type: python\n  code: result = 1\n"),
-        ["((workload.skip) | string | lower) in ['true', '1', 'yes', 'on', 'pass', 'ignore']", "do: skip"],
+        ["((workload.skip) | default(false) | string | lower) in ['true', '1', 'yes', 'on', 'pass', 'ignore']", "do: skip"],
         {"pass-skips"},
     ),
     "a step that is always passed": (

@@ -286,7 +286,8 @@ def passed_steps(book: Book) -> None:
             inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
             for task in parts.tasks(step.body):
                 skip = Map(entries=[new("do", plain("skip"), entry.start)])
-                add_rule(book, task.body, f"(({inner}) | string | lower) in [{words}]", skip, entry.start)
+                condition = f"(({inner}) | default(false) | string | lower) in [{words}]"
+                add_rule(book, task.body, condition, skip, entry.start)
             book.note(entry.start, "pass-skips", "`pass` is now a rule that skips the tasks; later engines ignored it")
         elif is_template(text):
             book.refuse(entry.start, "this `pass` is not one template", 'write `pass: "{{ … }}"`')
