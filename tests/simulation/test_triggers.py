@@ -196,7 +196,7 @@ class IgnoresOutages(Triggers):
 
 
 class ForgetsMissed(Triggers):
-    """After an outage, only the last time starts an execution, whatever `catchup` says."""
+    """After an outage, only the last time starts an execution, with any `catchup`."""
 
     def _due(self, schedule: Schedule, path: str, first: datetime) -> Due:
         due = super()._due(schedule, path, first)

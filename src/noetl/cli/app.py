@@ -12,13 +12,14 @@ from noetl.cli.options import app
 
 __all__ = ["app"]
 
-MODULES: Final = (  # in the order in which the help lists their commands
-    "check", "explain", "fmt", "lsp", "migrate", "schema", "test",
-    "run", "control", "fork", "backfill", "delete", "record", "what_if",
-    "register", "playbooks", "saved", "triggers", "context", "gc", "init",
-    "show", "events", "logs", "state", "output", "audit", "audit_log",
-    "secrets", "server", "workers", "token", "tools", "up", "doctor",
-)  # fmt: skip
+PANELS: Final = {  # of the help: the modules of their commands, in this order
+    "Write playbooks": ("init", "check", "fmt", "explain", "test", "lsp", "migrate", "schema", "tools"),
+    "Run playbooks": ("run", "control", "fork", "backfill"),
+    "Look at executions": ("show", "events", "logs", "output", "state", "audit", "record", "what_if", "delete"),
+    "Register and schedule": ("register", "playbooks", "triggers", "saved"),
+    "Operate": ("server", "workers", "up", "doctor", "context", "token", "secrets", "audit_log", "gc"),
+}
+MODULES: Final = tuple(module for modules in PANELS.values() for module in modules)
 
 
 @app.callback(invoke_without_command=True)
@@ -29,9 +30,18 @@ def noetl(version: Annotated[bool, typer.Option("--version", "-V", help="Print t
         raise typer.Exit
 
 
+def _panel(module: str) -> str:
+    return next(panel for panel, modules in PANELS.items() if module in modules)
+
+
 for each in MODULES:
     import_module(f"noetl.cli.commands.{each}")
 # A program may have imported one of them before.
 app.registered_commands.sort(
     key=lambda each: MODULES.index(each.callback.__module__.rpartition(".")[2]) if each.callback is not None else 0
 )
+for command in app.registered_commands:
+    if command.callback is not None:
+        command.rich_help_panel = _panel(command.callback.__module__.rpartition(".")[2])
+for group in app.registered_groups:
+    group.rich_help_panel = _panel(str(group.name))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from noetl.cli.arguments import DialectChoice, FormatChoice
+from noetl.cli.completion import complete_execution, complete_file
 from noetl.cli.execute import Reporter, find, hinting
 
 if TYPE_CHECKING:
@@ -27,10 +28,19 @@ app = typer.Typer(
     epilog="Start with: noetl init hello.yaml, then noetl run hello.yaml",
 )
 
-File = Annotated[str, typer.Argument(metavar="FILE", help="A playbook; `-` is standard input.")]
+File = Annotated[
+    str, typer.Argument(metavar="FILE", help="A playbook; `-` is standard input.", autocompletion=complete_file)
+]
 Out = Annotated[str | None, typer.Option("--output", "-o", metavar="OUT", help="Write to this file.")]
 Dialect = Annotated[DialectChoice, typer.Option(help="`auto` upgrades older dialects in memory, like `noetl migrate`.")]
-Id = Annotated[str, typer.Argument(metavar="ID", help="An execution: its id, a prefix of the id, or `last`.")]
+Id = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="An execution: its id, a prefix of the id, or `last`.",
+        autocompletion=complete_execution,
+    ),
+]
 Db = Annotated[
     str | None,
     typer.Option("--db", metavar="PATH", help="The database file. Default: `NOETL_DB`, else a file in your home."),

@@ -40,7 +40,7 @@ PAGE = 1_000
 DELIVERIES_MAX = 5  # of a message that cannot start an execution
 REPEAT_S = (1.0, 2.0, 5.0, 10.0)  # after each of these deliveries
 OUTAGE_S = 2.0  # until a message is delivered again after an outage of the store or of another server
-OUTAGE_TRIES = 10  # for a message without a stream, which nobody delivers again
+OUTAGE_TRIES = 10  # for a message without a stream, which is not delivered again
 PAUSED_S = 5.0
 RECONNECT_S = (1.0, 2.0, 5.0, 10.0, 30.0)
 DATA_BYTES_MAX = 1 << 20
@@ -51,7 +51,7 @@ _DONE = MessageAnswer("done")
 class _Receiver(NamedTuple):
     """A trigger that receives."""
 
-    declared: tuple[str, str]  # when this changes, it receives anew
+    declared: tuple[str, str]  # when this changes, the receiver is replaced
     row: StoredTrigger
     task: asyncio.Task[None]
 

@@ -108,13 +108,13 @@ async def _settled(cluster: ChaosCluster, sent: list[str]) -> tuple[dict[str, Co
     query = "SELECT count(*) FROM noetl.log WHERE first_seq = 1 AND body::text LIKE '%chaos/triggers:events%'"
 
     async def all_messages_came() -> bool:
-        return (await cluster.rows(query))[0][0] >= len(set(sent))
+        return int((await cluster.rows(query))[0][0]) >= len(set(sent))
 
     await until(all_messages_came)
 
     async def none_overdue() -> bool:
         overdue = "SELECT count(*) FROM noetl.triggers WHERE NOT paused AND due_at < now() - interval '3 seconds'"
-        return (await cluster.rows(overdue))[0][0] == 0
+        return int((await cluster.rows(overdue))[0][0]) == 0
 
     await until(none_overdue)
     await cluster.rows("UPDATE noetl.triggers SET paused = true")

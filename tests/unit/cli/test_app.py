@@ -6,7 +6,7 @@ import pytest
 import typer
 from typer.core import TyperGroup
 
-from noetl.cli.app import app
+from noetl.cli.app import PANELS, app
 
 EXPLAIN = {
     "step": None, "graph": None, "task": None, "output": None, "dialect": "canonical", "format": "auto", "db": None, "server": None,
@@ -21,9 +21,14 @@ def group() -> TyperGroup:
 
 def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_what_ran() -> None:
     assert " ".join(group().commands) == (
-        "check explain fmt lsp migrate schema test run resume retry pause cancel signal fork backfill delete record what-if register saved gc init list show events logs state output"
-        " replay audit audit-log server worker nats-users workers pools tools ui up doctor playbooks triggers context secrets token"
+        "init check fmt explain test lsp migrate schema tools run resume retry pause cancel signal fork backfill list show events logs output state"
+        " replay audit record what-if delete register saved server worker nats-users workers pools ui up doctor audit-log gc playbooks triggers context token secrets"
     )
+
+
+def test_the_help_groups_all_commands_by_purpose() -> None:
+    panels = [str(getattr(each, "rich_help_panel", "")) for each in group().commands.values()]
+    assert list(dict.fromkeys(panels)) == list(PANELS)
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ class _StreamReceiver:
         if status == "408" and message.subject == self._reply:
             self._pull_ended.set()  # it has expired
         elif status not in ("100", "408"):
-            self._inbox.end(Unavailable("the consumer of the stream is gone"))  # the next receiver makes it anew
+            self._inbox.end(Unavailable("the consumer of the stream is gone"))  # the next receiver creates it again
 
     async def _create(self) -> None:
         """A consumer that exists keeps its position, with the subject of the trigger. Raises Unavailable, Rejected."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_execution
 from noetl.cli.execute import FAILED, OK, Reporter, find
 from noetl.cli.options import Db, Format, Id, Server, app, on_execution, on_session
 from noetl.views.styled_text import Styled
@@ -59,7 +60,10 @@ def _replay_lines(report: ReplayReport) -> Iterator[list[Styled]]:
 
 @app.command()
 def audit(
-    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="One execution; default: all of them.")] = None,
+    id: Annotated[
+        str | None,
+        typer.Argument(metavar="[ID]", help="One execution; default: all of them.", autocompletion=complete_execution),
+    ] = None,
     *,
     format: Format = "auto",
     db: Db = None,

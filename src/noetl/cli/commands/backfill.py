@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias
 
 import typer
 
+from noetl.cli.completion import complete_playbook
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Detach, Format, Server, Yes, app, confirmed, finish
 
@@ -38,7 +39,12 @@ Zone: TypeAlias = Annotated[
 
 @app.command()
 def backfill(
-    path: Annotated[str, typer.Argument(metavar="FILE|PATH", help="A playbook file, or a registered playbook.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE|PATH", help="A playbook file, or a registered playbook.", autocompletion=complete_playbook
+        ),
+    ],
     *,
     begin: From,
     end: To,

@@ -7,13 +7,17 @@ from typing import Annotated
 import typer
 
 from noetl.cli.arguments import CheckFormatChoice, CheckOptions
+from noetl.cli.completion import complete_file
 from noetl.cli.options import Dialect, app
 
 
 @app.command()
 def check(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Playbooks, or folders of them; `-` is standard input.")
+        list[str],
+        typer.Argument(
+            metavar="FILE", help="Playbooks, or folders of them; `-` is standard input.", autocompletion=complete_file
+        ),
     ],
     format: Annotated[
         CheckFormatChoice,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_step
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Detach, Format, Id, Server, app, finish, on_execution
 from noetl.cli.output.screen import short
@@ -44,7 +45,13 @@ def retry(
     id: Id,
     *,
     step: Annotated[
-        str | None, typer.Option("--step", metavar="STEP", help="Only the failures of this step, also handled ones.")
+        str | None,
+        typer.Option(
+            "--step",
+            metavar="STEP",
+            help="Only the failures of this step, also handled ones.",
+            autocompletion=complete_step,
+        ),
     ] = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")

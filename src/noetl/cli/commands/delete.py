@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_execution
 from noetl.cli.execute import Reporter, find
 from noetl.cli.options import Db, Format, Server, Yes, app, confirmed, on_session
 
@@ -18,7 +19,12 @@ SHOWN_MAX = 20  # executions of the plan
 
 @app.command()
 def delete(
-    ids: Annotated[list[str], typer.Argument(metavar="ID…", help="Executions: ids, prefixes of ids, or `last`.")],
+    ids: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ID…", help="Executions: ids, prefixes of ids, or `last`.", autocompletion=complete_execution
+        ),
+    ],
     *,
     yes: Yes = False,
     db: Db = None,

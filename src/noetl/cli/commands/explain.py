@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from noetl.cli.arguments import DialectChoice, FormatChoice, GraphChoice
+from noetl.cli.completion import complete_file_or_execution, complete_step
 from noetl.cli.execute import OK, WRONG, Reporter
 from noetl.cli.options import Db, Dialect, Out, Server, app, finish, on_execution
 from noetl.cli.output.screen import Screen
@@ -37,11 +38,19 @@ class ExplainOptions(NamedTuple):
 def explain(
     file: Annotated[
         str,
-        typer.Argument(metavar="FILE|ID", help="A playbook file, `-` for standard input, or the id of an execution."),
+        typer.Argument(
+            metavar="FILE|ID",
+            help="A playbook file, `-` for standard input, or the id of an execution.",
+            autocompletion=complete_file_or_execution,
+        ),
     ],
     step: Annotated[
         str | None,
-        typer.Argument(metavar="[STEP]", help="With an execution: why this step ran, waited or did not run."),
+        typer.Argument(
+            metavar="[STEP]",
+            help="With an execution: why this step ran, waited or did not run.",
+            autocompletion=complete_step,
+        ),
     ] = None,
     *,
     graph: Annotated[GraphChoice | None, typer.Option(help="Draw it instead of describing it.")] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 import typer
 
+from noetl.cli.completion import complete_step
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Id, Server, app, on_execution
 from noetl.cli.output.screen import short
@@ -23,7 +24,10 @@ LogsChoice: TypeAlias = Literal["text", "jsonl"]
 def logs(
     id: Id,
     step: Annotated[
-        str | None, typer.Argument(metavar="[STEP]", help="Only of this step, run, iteration or call.")
+        str | None,
+        typer.Argument(
+            metavar="[STEP]", help="Only of this step, run, iteration or call.", autocompletion=complete_step
+        ),
     ] = None,
     *,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the execution has ended.")] = False,

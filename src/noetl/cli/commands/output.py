@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_step
 from noetl.cli.execute import FAILED, OK, Reporter
 from noetl.cli.options import Db, Id, Server, app, on_execution
 from noetl.cli.output.screen import is_terminal
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
 def output(
     id: Id,
     step: Annotated[
-        str | None, typer.Argument(metavar="[STEP]", help="A step: its last run; or a run, as `fetch#2`.")
+        str | None,
+        typer.Argument(
+            metavar="[STEP]", help="A step: its last run; or a run, as `fetch#2`.", autocompletion=complete_step
+        ),
     ] = None,
     *,
     raw: Annotated[bool, typer.Option("--raw", help="Print a string as it is, not as JSON.")] = False,

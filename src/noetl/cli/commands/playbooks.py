@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_path
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
 from noetl.cli.output.screen import diff_lines, is_terminal
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 playbooks = typer.Typer(no_args_is_help=False, rich_markup_mode="rich", invoke_without_command=True)
 app.add_typer(playbooks, name="playbooks")
 
-Path = Annotated[str, typer.Argument(metavar="PATH", help="The `metadata.path` of a playbook.")]
+Path = Annotated[
+    str, typer.Argument(metavar="PATH", help="The `metadata.path` of a playbook.", autocompletion=complete_path)
+]
 
 
 @playbooks.callback()

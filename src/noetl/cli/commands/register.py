@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from noetl.cli.arguments import DialectChoice
+from noetl.cli.completion import complete_file
 from noetl.cli.execute import WRONG, Reporter
 from noetl.cli.options import Db, Dialect, Format, Server, app, on_session
 from noetl.escape import visible
@@ -24,7 +25,12 @@ if TYPE_CHECKING:
 @app.command()
 def register(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE|DIR", help="Playbooks, or folders of them; `-` is standard input.")
+        list[str],
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="Playbooks, or folders of them; `-` is standard input.",
+            autocompletion=complete_file,
+        ),
     ],
     *,
     dialect: Dialect = "canonical",

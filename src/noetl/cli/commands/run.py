@@ -7,6 +7,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from noetl.cli.arguments import RunOptions
+from noetl.cli.completion import complete_playbook
 from noetl.cli.options import Db, Detach, Dialect, Format, Server, app
 
 Sets: TypeAlias = Annotated[
@@ -45,6 +46,7 @@ def run(
             metavar="FILE|PATH",
             help="A playbook file, or `-` for standard input. If there is no such file: the path of a registered"
             " playbook, as `PATH` or `PATH@VERSION`.",
+            autocompletion=complete_playbook,
         ),
     ],
     *,

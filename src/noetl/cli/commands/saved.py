@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_path
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
 from noetl.session.errors import UsageError
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 @app.command()
 def saved(
-    path: Annotated[str, typer.Argument(metavar="PATH", help="The path of a playbook: its `metadata.path`.")],
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="PATH", help="The path of a playbook: its `metadata.path`.", autocompletion=complete_path
+        ),
+    ],
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[set KEY VALUE | unset KEY | history KEY]", help="Default: list.")
     ] = None,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from noetl.cli.completion import complete_kind
 from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import Format, app, finish
 from noetl.cli.output.screen import Screen
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 
 @app.command()
 def tools(
-    kind: Annotated[str | None, typer.Argument(metavar="[KIND]", help="One kind: its complete description.")] = None,
+    kind: Annotated[
+        str | None,
+        typer.Argument(metavar="[KIND]", help="One kind: its complete description.", autocompletion=complete_kind),
+    ] = None,
     *,
     format: Format = "auto",
 ) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from noetl.cli.completion import complete_trigger
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, finish
 from noetl.escape import visible
@@ -33,7 +34,12 @@ triggers = typer.Typer(no_args_is_help=True, rich_markup_mode="rich")
 app.add_typer(triggers, name="triggers", help=HELP)
 
 Trigger = Annotated[
-    str, typer.Argument(metavar="PATH:NAME", help="The path of the playbook, and the name of the trigger.")
+    str,
+    typer.Argument(
+        metavar="PATH:NAME",
+        help="The path of the playbook, and the name of the trigger.",
+        autocompletion=complete_trigger,
+    ),
 ]
 _STYLES: dict[str, Style] = {"started": "good", "duplicate": "faint", "failed": "error"}
 
