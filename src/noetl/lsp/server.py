@@ -7,6 +7,7 @@ change or name exact places wait for a check of the current text.
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Iterator
 from typing import Final
 
@@ -27,6 +28,7 @@ from noetl.lsp.positions import Positions
 from noetl.playbook.kinds import Kinds
 
 DEBOUNCE_S: Final = 0.03  # after the last keystroke, before a check begins
+GC_THRESHOLD: Final = 30_000  # objects between two collections of the youngest generation
 
 _SEVERITIES: Final[dict[Severity, lsp.DiagnosticSeverity]] = {
     "error": lsp.DiagnosticSeverity.Error,
@@ -131,8 +133,17 @@ def diagnostic(problem: Problem, text: str, positions: Positions, uri: str) -> l
     )
 
 
+def serve(kinds: Kinds, version: str) -> None:
+    """Serve standard input and output until the editor ends the session."""
+    editor = make_server(kinds, version)
+    # A check makes many objects and few cycles: with the default threshold, a third of its time is garbage collection.
+    gc.freeze()
+    gc.set_threshold(GC_THRESHOLD, 5, 5)
+    editor.start_io()
+
+
 def make_server(kinds: Kinds, version: str) -> Editor:
-    """A server whose features are registered; `start_io` serves standard input and output."""
+    """A server whose features are registered."""
     editor = Editor(kinds, version)
     for register in (_texts, _writing, _reading, _naming, _layout):
         register(editor)

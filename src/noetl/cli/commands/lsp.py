@@ -24,11 +24,11 @@ def lsp() -> None:
 
 def serve_editor(_: Reporter) -> int:
     try:
-        from noetl.lsp.server import make_server
+        from noetl.lsp.server import serve
     except ImportError as error:
         raise UsageError(f"the language server needs pygls: {install_hint('lsp')}") from error
     from noetl import __version__
     from noetl.cli.checker import installed_kinds
 
-    make_server(installed_kinds(), __version__).start_io()
+    serve(installed_kinds(), __version__)
     return OK
