@@ -15,7 +15,7 @@ __all__ = ["app"]
 PANELS: Final = {  # of the help: the modules of their commands, in this order
     "Write playbooks": ("init", "check", "fmt", "explain", "test", "lsp", "migrate", "schema", "tools"),
     "Run playbooks": ("run", "control", "fork", "backfill"),
-    "Look at executions": ("show", "events", "logs", "output", "state", "audit", "record", "what_if", "delete"),
+    "Look at executions": ("show", "events", "logs", "output", "state", "audit", "record", "what_if", "diff", "delete"),
     "Register and schedule": ("register", "playbooks", "triggers", "saved"),
     "Operate": ("server", "workers", "up", "doctor", "context", "token", "secrets", "audit_log", "gc"),
 }
