@@ -36,6 +36,8 @@ EVERY: list[Command] = [
     commands.Wake(frame="a#1", output=Output(data="x"), call=2),
     Signal(name="go", data={"deep": [{"er": 1.5}]}, by="me"),
     commands.Expire(run="a#1"),
+    commands.Permitted(permit="fetch#1[3]@5.0"),
+    commands.Fork(facts=(facts.Paused(by="me"), facts.Resumed())),
     Pause(by="me"),
     commands.Resume(),
     Cancel(reason="enough"),
