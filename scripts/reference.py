@@ -14,7 +14,7 @@ from pathlib import Path
 
 from noetl.checks.checker import check
 from noetl.errors import PlaybookError, Problem
-from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SEES_TASKS
+from noetl.net.scopes import EVENT_FIELDS, PLACES, READABLE, SEES_TASKS, SUBJECT
 from noetl.output import ERROR_FIELDS, META_FIELDS, OUTPUT_FIELDS, REF_FIELDS
 from noetl.playbook.dialects.notes import NOTES
 from noetl.playbook.kinds import Kinds
@@ -50,7 +50,7 @@ FILE = "playbook.yaml"  # the name of every example, as a message shows it
 # The parts of the language page, in order; `<!-- keys: step, arc -->` in a part becomes tables of keys.
 THEMES = (
     "language", "documents", "inputs", "steps", "loops", "pipeline", "templates", "results", "credentials",
-    "triggers", "migration",
+    "triggers", "notifications", "migration",
 )  # fmt: skip
 KEYS = re.compile(r"<!-- keys: (.+) -->")
 CODE = re.compile(r"(^```.*?^```$)", re.MULTILINE | re.DOTALL)
@@ -258,7 +258,10 @@ def scopes_page() -> str:
     ):
         lines.append(f"- {words} has {', '.join(f'`{field}`' for field in fields)}.")
     lines.append("- The `output` of a step with a loop also has `failed`: a list of `index`, `item` and `error`.")
-    return "\n".join([*lines, f"- Some tools add their own part: {own}."])
+    lines += [f"- Some tools add their own part: {own}.", "", "## Notifications", "", part("notification_scopes"), ""]
+    for name, known in SUBJECT.items():
+        lines.append(f"- `{name}` has {', '.join(f'`{field}`' for field in known)}.")
+    return "\n".join(lines)
 
 
 # Filters

@@ -16,6 +16,7 @@ WORKER_SLOTS_MAX: Final = 1_024
 EMBEDDED_GRACE_S: Final = 5.0  # for running calls when the embedded runtime closes
 WORKER_GRACE_S: Final = 10.0  # for running calls when a worker process stops
 CANCEL_GRACE_S: Final = 10.0  # for running calls of a cancelled execution
+NOTIFY_WAIT_S: Final = 60.0  # for the notifications of an execution, after its end, in the process that ran it
 LOG_CALL_BYTES: Final = 1 << 20  # of the lines that one call prints
 LOG_EXECUTION_BYTES: Final = 1 << 26  # of the lines that the calls of one execution print
 DEV_WORKERS: Final = 2  # worker processes of `noetl up`

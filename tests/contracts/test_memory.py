@@ -33,6 +33,7 @@ from noetl.testing.contracts.link import (
     TransportContract,
     WorkerRegistryContract,
 )
+from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
@@ -77,6 +78,18 @@ class TestMemorySaved(SavedContract):
             return (await store.own("s1", [partition], 60.0)).epochs[partition]
 
         yield SavingLog(store, store.saved, owner)
+
+
+class TestMemoryPendingNotifications(PendingNotificationsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[NotifyingLog]:
+        store = MemoryStore(SystemClock(), PARTITIONS)
+
+        async def owner(execution_id: str) -> int:
+            partition = partition_of(execution_id, PARTITIONS)
+            return (await store.own("s1", [partition], 60.0)).epochs[partition]
+
+        yield NotifyingLog(store, owner)
 
 
 class TestMemoryQueue(WorkQueueContract):

@@ -54,6 +54,7 @@ from noetl.testing.contracts import error_of
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs, line, texts
+from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
 from noetl.testing.contracts.stores import (
@@ -153,6 +154,18 @@ class TestPostgresSaved(SavedContract):
                 return (await store.own("s1", [partition], TTL_S)).epochs[partition]
 
             yield SavingLog(store, PostgresSaved(made), owner)
+
+
+class TestPostgresPendingNotifications(PendingNotificationsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[NotifyingLog]:
+        async with fresh() as made, store_on(made) as store:
+
+            async def owner(execution_id: str) -> int:
+                partition = partition_of(execution_id, PARTITIONS)
+                return (await store.own("s1", [partition], TTL_S)).epochs[partition]
+
+            yield NotifyingLog(store, owner)
 
 
 class TestPostgresListing(ListingContract):

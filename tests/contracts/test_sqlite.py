@@ -27,6 +27,7 @@ from noetl.ports import ApiTokenStore, Catalog, EventStore, Limits, PlaybookText
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs
+from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
@@ -74,6 +75,13 @@ class TestSqliteCatalog(OnOneFile, CatalogContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[Catalog]:
         yield SqliteCatalog(self.open())
+
+
+class TestSqlitePendingNotifications(OnOneFile, PendingNotificationsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[NotifyingLog]:
+        database = self.open()
+        yield NotifyingLog(SqliteStore(database), SqliteOwnership(database).hold)
 
 
 class TestSqliteSaved(OnOneFile, SavedContract):

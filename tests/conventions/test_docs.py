@@ -176,6 +176,7 @@ def test_every_part_of_the_reference_is_included() -> None:
         "commands",
         "small_print",
         "scopes",
+        "notification_scopes",
         "fields",
         "filters",
         "limits",

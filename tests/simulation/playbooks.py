@@ -84,4 +84,25 @@ workbook:
 """
 )
 
-TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO}
+TELL = (
+    HEAD.format("tell")
+    + f"""\
+executor: {{spec: {{expected_s: 4}}}}
+workload: {{breaks: false}}
+notify:
+- on: [failed, finished]
+  tool: {{kind: http, url: x, {RETRY}}}
+- on: [failed]
+  tool: {{kind: noop, input: {{error: "{{{{ execution.error.message }}}}"}}}}
+- on: [late]
+  tool: {{kind: http, url: x, {RETRY}}}
+workflow:
+- step: start
+  tool: {{kind: playbook, path: child}}
+  next: {{arcs: [{{step: end, when: "{{{{ not workload.breaks }}}}"}}, {{step: breaks}}]}}
+- step: breaks
+  tool: {{kind: noop, input: {{x: "{{{{ ctx.nothing | upper }}}}"}}}}
+"""
+)
+
+TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO, "tell": TELL}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from functools import cache
 
 import pytest
@@ -93,3 +94,18 @@ def test_a_cluster_with_faults_ends_when_it_is_cancelled_during_compensations() 
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
         assert result.states["e"].status in ("error", "cancelled"), f"seed {seed}"
+
+
+def test_a_cluster_with_faults_tells_every_end_once() -> None:
+    """Each end has one execution for each notification, although servers die between the end and the start."""
+    for seed in range(SEEDS // 8):
+        cluster = SimCluster(seed, programs())
+        try:
+            states = cluster.run({"e": ("tell", {}), "f": ("tell", {"breaks": True})}).states
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+        told = Counter(state.parent for state in states.values() if "notify[" in (state.parent or ""))
+        assert set(told.values()) == {1}, f"seed {seed}"
+        ends = {each for each in told if each is not None and not each.endswith("@late")}
+        assert ends == {"e/notify[0]@finished", "f/notify[0]@failed", "f/notify[1]@failed"}, f"seed {seed}"
+        assert (states["e"].status, states["f"].status) == ("ok", "error"), f"seed {seed}"

@@ -197,6 +197,7 @@ class MemoryStore:
         self._heads: dict[str, int] = {}
         self._statuses: dict[str, Status] = {}
         self._snapshots: dict[str, Snapshot] = {}
+        self._unnotified: dict[str, tuple[datetime, int]] = {}
         self._live: dict[int, dict[str, None]] = {number: {} for number in range(partitions)}
         self._owners: dict[int, _Owner] = {}
         self._servers: dict[str, float] = {}
@@ -215,6 +216,8 @@ class MemoryStore:
         self.rows.setdefault(each.execution_id, []).append(LogRow(each.first_seq, each.at, each.facts))
         for path, key, value in each.saved:
             self.saved.add(path, SavedValue(key, value, each.at, each.execution_id))
+        if each.notifies:
+            self._unnotified[each.execution_id] = (each.at, head + len(each.facts))
         self._heads[each.execution_id] = head + len(each.facts)
         self._statuses[each.execution_id] = each.status
         if each.status in LIVE:
@@ -238,6 +241,14 @@ class MemoryStore:
         kept = self._snapshots.get(execution_id)
         if kept is None or kept.seq <= snapshot.seq or kept.schema != snapshot.schema:
             self._snapshots[execution_id] = snapshot
+
+    async def unnotified(self, before: datetime, limit: int) -> list[str]:
+        found = sorted((at, execution_id) for execution_id, (at, _) in self._unnotified.items() if at < before)
+        return [execution_id for _, execution_id in found[:limit]]
+
+    async def notified(self, execution_id: str, seq: int) -> None:
+        if self._unnotified.get(execution_id, (None, seq + 1))[1] <= seq:
+            del self._unnotified[execution_id]
 
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
         found = (execution_id for partition in partitions for execution_id in self._live[partition])

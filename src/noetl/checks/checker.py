@@ -7,6 +7,7 @@ from typing import NamedTuple
 from noetl.checks.advice import check_advice
 from noetl.checks.ineffective import check_effects
 from noetl.checks.names import check_names
+from noetl.checks.notifications import check_notifications
 from noetl.checks.python_code import check_scripts
 from noetl.checks.retries import check_retries
 from noetl.checks.soundness import Verdict, check_soundness
@@ -53,6 +54,7 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     broken = any(problem.severity == "error" for problem in report.problems)
     verdict = check_soundness(program, report)
     check_effects(program, kinds, report)
+    check_notifications(playbook, report)
     check_retries(program, kinds, report)
     check_advice(program, kinds, report)
     ordered = sorted(dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code))

@@ -10,7 +10,7 @@ from noetl.errors import Severity
 from noetl.net.graph import reachable
 from noetl.net.program import SAVED as SAVED
 from noetl.net.program import Program, TemplateUse
-from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, READABLE, SEES_TASKS, all_writes, task_writes
+from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, SEES_TASKS, SUBJECT, all_writes, readable, task_writes
 from noetl.output import ERROR_FIELDS, ERROR_KINDS, JSON, OUTPUT_FIELDS
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import SCOPES
@@ -51,8 +51,11 @@ class ReadChecker:
     def check(self, use: TemplateUse) -> None:
         for read in dict.fromkeys(use.template.reads):
             root = str(read.path[0])
-            if root in SCOPES and not (root == SAVED and self._is_task(root, use)):
-                if root in READABLE[use.place] and not self._special(root, use):
+            seen = readable(use.place, use.owner)
+            if root in SUBJECT and seen >= SUBJECT.keys():
+                self._subject(use, read)
+            elif root in SCOPES and not (root == SAVED and self._is_task(root, use)):
+                if root in seen and not self._special(root, use):
                     if root == "output" and self._sees_previous(use):
                         self._output_before(use, read)
                     if root in self.parts and len(read.path) > 1:
@@ -96,8 +99,8 @@ class ReadChecker:
         elif root == "iter":
             self.report.add("not-in-scope", use.path, f'"{word}": {where} is not in a loop', word=root)
         else:
-            readable = ", ".join(sorted(READABLE[use.place]))
-            message = f'"{root}" does not exist in {where}, which can read {readable}'
+            names = ", ".join(sorted(readable(use.place, use.owner)))
+            message = f'"{root}" does not exist in {where}, which can read {names}'
             self.report.add("not-in-scope", use.path, message, word=root)
 
     def _unknown(self, root: str, use: TemplateUse, read: Read) -> None:
@@ -325,6 +328,16 @@ class ReadChecker:
                     return None
                 found += kind.output_fields.keys
         return tuple(dict.fromkeys(found))
+
+    def _subject(self, use: TemplateUse, read: Read) -> None:
+        """What a notification knows about its execution."""
+        root, path = str(read.path[0]), read.path
+        if len(path) > 1 and path[1] not in SUBJECT[root]:
+            self._unknown_part(root, path[1], SUBJECT[root], use)
+        elif path[:2] == ("execution", "error"):
+            self._error(use, read, lenient=True)
+        elif path[:2] == ("execution", "output") and len(path) > 2 and path[2] not in OUTPUT_FIELDS:
+            self._unknown_part("execution.output", path[2], OUTPUT_FIELDS, use, lenient=read.optional)
 
     def _event(self, use: TemplateUse, read: Read) -> None:
         if read.path[1] not in EVENT_FIELDS:

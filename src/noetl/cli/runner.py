@@ -192,6 +192,9 @@ async def _until_rest(
         except Unavailable:
             _advise(reporter, session, progress.root)
             raise
+        for id, status in session.untold.items():
+            what, verb = ("failed", "show") if status == "error" else (f"is {status}", "resume")
+            reporter.warn(f"a notification {what}; see: noetl {verb} {short(id)}{session.hint}")
         return conclude(reporter, await execution.show(), session.hint)
 
 

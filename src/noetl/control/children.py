@@ -29,6 +29,7 @@ from noetl.engine.state import State
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected, Unavailable
 from noetl.escape import shorten
 from noetl.ids import frame_parts
+from noetl.net.notify import split_digest
 from noetl.output import JSON, Failure, Output, failed
 from noetl.ports import Link
 
@@ -158,7 +159,7 @@ class Children:
                 waiting = ChildCall(child, frame, call)
                 if _is_open(state, waiting):  # a fork begins with the facts of children that have ended
                     self._control.spawn(self.start(state, waiting))
-            case Processed() if state.parent:
+            case Processed() if state.parent and split_digest(state.digest)[1] is None:  # else a notification
                 self._control.spawn(self.wake_parent(state))
             case Paused() | Resumed():
                 self._control.spawn(self._send_to_children(state, FORWARDED[type(fact)]))

@@ -11,7 +11,7 @@ from noetl.engine.commands import Command, Lose, Start
 from noetl.errors import Unavailable
 from noetl.net.program import Program
 from noetl.playbook.model import INLINE_BYTES_MAX
-from noetl.ports import EventStore, Limits, Link, ResultStore, WorkQueue
+from noetl.ports import EventStore, Limits, Link, PendingNotifications, ResultStore, WorkQueue
 
 if TYPE_CHECKING:
     from noetl.control.live_execution import LiveExecution
@@ -75,6 +75,7 @@ class ControlPorts(NamedTuple):
     results: ResultStore
     link: Link | None = None  # to the owners of other executions; None: Control itself owns them all
     limits: Limits | None = None  # None: playbooks with limits that executions share cannot run
+    pending: PendingNotifications | None = None  # None: notifications that a crash has lost are not repeated
 
 
 class CrashedCalls(Protocol):
@@ -106,4 +107,5 @@ class ControlSettings(NamedTuple):
     lost_max: int = 3  # a call is blamed after so many workers in a row vanished during it
     settle_s: float = 0.0  # no dispatch for so long after a load: workers may hold frames of the execution
     snapshot_bytes: int = 262_144  # minimum growth of the log between two snapshots
+    public_url: str = ""  # of the server, for people; "": unknown
     window: int = 128  # pointers in the queue at once: twice the slots of the workers

@@ -47,6 +47,7 @@ from noetl.control.live_execution import (
     turn,
 )
 from noetl.control.loop_data import LoopData
+from noetl.control.notifications import Notifications, notifies_end
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import LEVEL, Command, Decide, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
@@ -87,7 +88,7 @@ class Control:
         *,
         hooks: ControlHooks = ControlHooks(),  # noqa: B008  # immutable
     ) -> None:
-        self.store, self.queue, self.results, link, limits = ports
+        self.store, self.queue, self.results, link, limits, pending = ports
         self.programs = programs
         self.owners = owners
         self.clock = clock
@@ -97,6 +98,7 @@ class Control:
         others: Link = self if link is None else link
         self.children = Children(self, others)
         self.limits = SharedLimits(self, limits, others, hooks.post)
+        self.notifications = Notifications(self, others, pending)
         self.timers = Timers(self)
         self.executions: dict[str, LiveExecution] = {}  # in memory, by id
         self._hooks = hooks
@@ -393,6 +395,8 @@ class Control:
             if live.program.saves:
                 path = live.program.playbook.path
                 append = append._replace(saved=tuple(SavedWrite(path, *each) for each in saved_in(facts)))
+            if live.program.notifications and not live.state.live:
+                append = append._replace(notifies=notifies_end(live.program, live.state.status))
             failpoint("control.before-commit")
             if (refused := (await self.store.append([append]))[0]) is not None:
                 raise refused
@@ -431,6 +435,8 @@ class Control:
             if type(event.fact) not in _ROUTINE:
                 self.children.on_fact(live.state, event.fact)
                 self.timers.on_fact(live.id, event.fact)
+        if live.program.notifications:
+            self.notifications.on_commit(live, events)
         if (snapshot := next_snapshot(live, len(events), self.settings.snapshot_bytes)) is not None:
             self.spawn(self._save(live.id, snapshot))
 

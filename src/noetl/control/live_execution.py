@@ -7,6 +7,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
+from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from noetl.engine import Agenda, apply
@@ -142,6 +143,8 @@ class LiveExecution:
         self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref of the items that a worker reads
         self.permits: dict[str, Permit] = {}  # that it holds or waits for, by id
         self.closing: set[str] = set()  # runs of loops whose results a worker evaluates
+        self.told: set[object] = set()  # notifications that need not be started any more
+        self.started_at: datetime | None = None  # None: not read from the log yet
         self.unsaved = 0  # facts since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
 

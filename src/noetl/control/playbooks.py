@@ -11,6 +11,7 @@ from typing import Protocol
 from noetl.cache import BoundedCache
 from noetl.checks.checker import Checked, check
 from noetl.errors import NotFound, PlaybookError, Problem
+from noetl.net.notify import notification_program, split_digest
 from noetl.net.program import Program
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.validation import ProblemReport
@@ -40,6 +41,9 @@ class CompiledPlaybooks:
     async def by_digest(self, digest: str) -> Program:
         """Raises NotFound, or PlaybookError when it cannot run here."""
         program = self._programs.get(digest)
+        base, index = split_digest(digest)
+        if program is None and index is not None:
+            return self._programs.put(digest, _notification(await self.by_digest(base), index))
         if program is None:
             text = await self._texts.get(digest)
             checked = check(text.text, self._kinds, text.origin or "playbook")
@@ -92,7 +96,7 @@ class Playbooks:
         return digest
 
     async def add_document(self, text: str, caller: str) -> Program:
-        origin = (await self._catalog.get(caller)).origin
+        origin = (await self._catalog.get(split_digest(caller)[0])).origin
         program = await self._compiled.compile_document(text, origin, await self.by_digest(caller))
         await self._catalog.put(PlaybookText(program.digest, program.playbook.path, text, origin), listed=False)
         return program
@@ -101,7 +105,7 @@ class Playbooks:
         if version is not None:  # only the catalog has versions
             return (await self._catalog.newest(path, version)).digest
         if self._read is not None and near is not None:
-            origin = (await self._catalog.get(near)).origin
+            origin = (await self._catalog.get(split_digest(near)[0])).origin
             beside = Path(origin).parent / path if origin else None
             if beside is not None and beside.is_file():
                 return await self.add(self._read(beside), str(beside))
@@ -135,6 +139,12 @@ def document_problems(checked: Checked, caller: Program) -> tuple[Problem, ...]:
             message = f'the caller does not declare the keychain entry "{entry.name}" with these values'
             report.add("unknown-credential", entry.at, message)
     return (*checked.errors, *report.problems)
+
+
+def _notification(program: Program, index: int) -> Program:
+    if index >= len(program.notifications):
+        raise NotFound(f"{program.playbook.path} has no notification {index}")
+    return notification_program(program, index)
 
 
 def _folder(origin: str | None) -> str | None:

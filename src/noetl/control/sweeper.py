@@ -36,6 +36,7 @@ async def sweep(control: Control) -> None:
         with suppress(*TRANSIENT):
             await _sweep_one(control, await control.load(execution_id))
     await control.limits.sweep()
+    await control.notifications.sweep()
     _unload(control)
     control.dispatch.reconcile(control.executions)
     await control.dispatch.pump()

@@ -220,7 +220,7 @@ def _failed_item(work: Work) -> JSON | UnsetType:
 
 
 def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
-    _, frame, place = work
+    pipeline, frame, place = work
     scope: dict[str, JSON] = {
         "saved": place.saved,  # a task of this name hides it: playbooks of 0.1.0 may have one
         **frame.outputs,
@@ -237,6 +237,8 @@ def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
         scope["iter"] = {**place.iter, **frame.iter}
     if frame.last is not None:
         scope["output"] = frame.last.view()
+    if pipeline.notifies:  # the workload and more of the execution that it speaks of
+        scope |= place.workload
     return scope
 
 

@@ -34,6 +34,7 @@ from noetl.link.messages import (
 )
 from noetl.link.secret_channel import OwnedExecution, Owner, load_held
 from noetl.net.credentials import entry_names
+from noetl.net.notify import split_digest
 from noetl.net.program import CompiledPipeline
 from noetl.output import JSON
 from noetl.template.compile import Template
@@ -59,7 +60,7 @@ async def authorise(pool: str, request: LinkRequest, owner: Owner) -> None:
         case IterationsRequest(held=held) | ParentRequest(held=held):
             await _check_tree(await _load_held(pool, owner, held), owner, request.execution_id)
         case PlaybookRequest(digest, held):
-            if (await _load_held(pool, owner, held)).state.digest != digest:
+            if split_digest((await _load_held(pool, owner, held)).state.digest)[0] != digest:
                 raise _refused(pool, "read this playbook")
         case LinesRequest(execution_id, lines):
             _check_lines(pool, await owner.load(execution_id), {line.call for line in lines})

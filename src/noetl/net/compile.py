@@ -24,6 +24,7 @@ from noetl.net.program import (
     CompiledGuard,
     CompiledLimit,
     CompiledLoop,
+    CompiledNotification,
     CompiledPipeline,
     CompiledRule,
     CompiledStep,
@@ -41,7 +42,7 @@ from noetl.playbook import model
 from noetl.playbook.branches import with_jumps
 from noetl.playbook.kinds import Kind, Kinds
 from noetl.playbook.language import LIMITS
-from noetl.playbook.model import Arc, Block, Loop, Pipeline, Playbook, Rule, Step, Task, When
+from noetl.playbook.model import Arc, Block, Loop, Notification, Pipeline, Playbook, Rule, Step, Task, When
 from noetl.playbook.shapes import BooleanShape, NumberShape, TextShape, sql_paths
 from noetl.playbook.source import Path
 from noetl.playbook.spec import SpecLayer, merge, playbook_layers, task_layers
@@ -102,8 +103,8 @@ class _Compiler:
         steps: dict[str, CompiledStep] = {}
         for step in self.playbook.steps:
             steps.setdefault(step.name, self._step(step))  # of two steps with one name the first counts
-        for block in (*self.playbook.compensations, *self.playbook.blocks):
-            if block.name not in self.blocks:
+        for block in self.playbook.pipelines[len(self.playbook.steps) :]:
+            if isinstance(block, Block) and block.name not in self.blocks:
                 self.blocks[block.name], _ = self._pipeline(block)
         if reads_failed_iterations(self.templates, self.playbook):
             for name, compiled in steps.items():
@@ -113,6 +114,9 @@ class _Compiler:
         concurrency = self._concurrency()
         bits = {name: 1 << place for place, name in enumerate(steps)}
         program = Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
+        if self.playbook.notifications:
+            notifications = tuple(map(self._notification, self.playbook.notifications))
+            program = program._replace(notifications=notifications, templates=tuple(self.templates))
         if self.playbook.triggers:
             program = program._replace(triggers=self._triggers())
         saves = any(target.startswith(f"{SAVED}.") for step in self.playbook.steps for target in step.set)
@@ -144,6 +148,10 @@ class _Compiler:
             rate=(rate["count"], float(rate["per_s"])) if rate.keys() >= {"count", "per_s"} else None,
             respect_retry_after=written.get("respect_retry_after", False),
         )
+
+    def _notification(self, source: Notification) -> CompiledNotification:
+        when = self._when(source.when, "notification", (*source.at, "when"), source.block)
+        return CompiledNotification(when, source)
 
     def _triggers(self) -> tuple[CompiledTrigger, ...]:
         from noetl.net.triggers import compile_triggers
@@ -213,6 +221,7 @@ class _Compiler:
             reads_meta="meta" in parts,
             reads_ref="ref" in parts,
             reads_failed=False,
+            notifies=isinstance(owner, Block) and owner.notifies,
             weighs_ctx=self.weighs_ctx,
             pool=owner.spec.get("pool") or self.playbook.executor.spec.get("pool") or POOL,
             source=owner,

@@ -171,6 +171,7 @@ class CompiledPipeline(Struct, frozen=True, eq=False, gc=False):
     reads_meta: bool  # some template reads output.meta, so it is recorded
     reads_ref: bool  # some template reads output.ref, so results of any size are stored (D51)
     reads_failed: bool  # some template of the playbook reads output.failed, so failed iterations are kept
+    notifies: bool  # of a notification: the parts of its workload are scopes of its templates
     weighs_ctx: bool  # the playbook writes to so many paths that ctx may get too large (D55)
     pool: str  # the workers that run it
     source: model.Pipeline
@@ -211,10 +212,15 @@ class CompiledStep(Struct, frozen=True, eq=False, gc=False):
         return self.pipeline.name
 
 
+class CompiledNotification(Struct, frozen=True, eq=False, gc=False):
+    when: Condition
+    source: model.Notification
+
+
 class Program(NamedTuple):
     playbook: model.Playbook
     steps: dict[str, CompiledStep]
-    blocks: dict[str, CompiledPipeline]  # those of the workbook, bodies of lists of loops, compensations
+    blocks: dict[str, CompiledPipeline]  # those of the workbook, bodies of lists of loops, compensations, notifications
     bits: dict[str, int]  # step → its bit
     reach: dict[str, int]  # step → the steps that its arcs lead to, directly or not, as bits
     limits: dict[str, int]
@@ -223,6 +229,7 @@ class Program(NamedTuple):
     folder: str | None = None  # folder of the file from which it was read
     inputs: Inputs | None = None  # the declared inputs; None: `workload` takes any key
     triggers: tuple[CompiledTrigger, ...] = ()
+    notifications: tuple[CompiledNotification, ...] = ()
     saves: bool = False  # some step writes saved.*
     saved_reads: frozenset[str] | None = frozenset()  # the names below saved.* that it reads; None: any
     concurrency: CompiledConcurrency | None = None
@@ -242,6 +249,7 @@ class Program(NamedTuple):
 
     @property
     def pipelines(self) -> tuple[CompiledPipeline, ...]:
-        """The steps and blocks that the author wrote."""
-        blocks = dict.fromkeys(block.name for block in (*self.playbook.compensations, *self.playbook.blocks))
+        """The steps, blocks and notifications that the author wrote."""
+        written = self.playbook.pipelines[len(self.playbook.steps) :]
+        blocks = dict.fromkeys(block.name for block in written)
         return (*(step.pipeline for step in self.steps.values()), *(self.blocks[name] for name in blocks))

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Literal, TypeAlias
 
 from noetl.output import JSON
-from noetl.playbook.model import Pipeline, Playbook
+from noetl.playbook.model import Block, Pipeline, Playbook
 from noetl.playbook.source import Path
 
 Place: TypeAlias = Literal[
     "admission", "step input", "loop", "task", "task result", "skip rule", "step set", "arc",
-    "concurrency", "step limit", "task limit",
+    "concurrency", "step limit", "task limit", "notification",
 ]  # fmt: skip
 
 EVENT_FIELDS = ("name", "status", "error", "step", "run", "tokens")
@@ -31,6 +31,7 @@ READABLE: dict[Place, frozenset[str]] = {
     "concurrency": _ALWAYS,
     "step limit": _ALWAYS | {"input"},
     "task limit": _PIPELINE - {"output"},
+    "notification": frozenset({"workload", "execution", "event"}),
 }
 PLACES: dict[Place, str] = {
     "admission": "a rule under `spec.policy.admit`",
@@ -44,10 +45,34 @@ PLACES: dict[Place, str] = {
     "concurrency": "the `key` of `executor.spec.policy.concurrency`",
     "step limit": "the `key` of the `limit` of a step",
     "task limit": "the `key` of the `limit` of a task",
+    "notification": "the `when` of a notification",
+}
+# What the tasks of a notification and its `when` read besides, with their fields.
+SUBJECT = {
+    "execution": (
+        "id",
+        "path",
+        "status",
+        "error",
+        "output",
+        "started_at",
+        "ended_at",
+        "duration_s",
+        "labels",
+        "url",
+    ),
+    "event": ("name", "step", "run", "signal"),
 }
 SEES_TASKS: frozenset[Place] = frozenset({"task", "task result", "skip rule", "task limit"})  # earlier tasks, by name
 
 OLD_NAMES = {"outcome": "output", "args": "input", "vars": "step", "result": "output.data"}
+
+
+def readable(place: Place, owner: Pipeline) -> frozenset[str]:
+    """The scopes that a template of this owner may read."""
+    if isinstance(owner, Block) and owner.notifies and place in SEES_TASKS:
+        return READABLE[place] - {"saved"} | SUBJECT.keys()
+    return READABLE[place]
 
 
 def task_writes(owner: Pipeline) -> Iterator[tuple[dict[str, JSON], Path]]:

@@ -785,6 +785,38 @@ def _compensation(shared_spec: _Keys, task: KindShape) -> RecordShape:
     )
 
 
+def _notification(shared_spec: _Keys, task: KindShape) -> RecordShape:
+    compensation = _compensation(shared_spec, task)
+    spec = compensation.keys["spec"].shape
+    assert isinstance(spec, RecordShape)
+    policy = spec.keys["policy"].shape
+    assert isinstance(policy, RecordShape)
+    policy = policy._replace(title="notify.spec.policy", doc="Time limits of the notification.")
+    keys = {**spec.keys, "policy": KeyShape(policy, "time limits")}
+    spec = spec._replace(title="notify.spec", doc="Policy of the notification, and defaults for its tasks.", keys=keys)
+    return RecordShape(
+        "notification",
+        "Tells somebody about an execution, by an execution of its own that cannot change the first one.",
+        {
+            "desc": KeyShape(TextShape(), "description for readers"),
+            "on": KeyShape(
+                ListShape(ChoiceShape(get_args(model.NotifyEvent))),
+                "what to tell: `failed`: it ended with an error; `finished`: it ended, also with an error or by a cancel; `waiting`: a task waits for a signal; `late`: it takes longer than executor.spec.expected_s",
+                required=True,
+                example="[failed]",
+            ),
+            "when": KeyShape(GuardShape(), "a further condition; it reads `execution`, `event` and `workload`"),
+            "tool": KeyShape(
+                UnionShape((task, ListShape(task))),
+                "one task, or a list of tasks that run in order; their templates read `execution`, `event` and `workload`",
+                required=True,
+            ),
+            "spec": KeyShape(spec, "policy of the notification, and defaults for its tasks"),
+        },
+        _RESERVED_WORDS,
+    )
+
+
 def _block(step: RecordShape) -> RecordShape:
     keys = {name: step.keys[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
     return RecordShape("workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS)
@@ -927,6 +959,9 @@ def _executor(shared_spec: _Keys) -> RecordShape:
         "Defaults for every step and task.",
         {
             "entry_step": KeyShape(TextShape(name=True), "name of the first step", default=model.ENTRY_STEP),
+            "expected_s": KeyShape(
+                NumberShape(1), "an execution that takes more seconds than this is late: `notify` can tell somebody"
+            ),
             "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
             **_reserved("tracing", "telemetry", "placement"),
@@ -1008,7 +1043,8 @@ def language(kinds: Kinds) -> RecordShape:
         },
     )
     spec = _spec_keys(kinds)
-    step = _step(spec, _task_shape(kinds, spec))
+    task = _task_shape(kinds, spec)
+    step = _step(spec, task)
     return RecordShape(
         "playbook",
         "A playbook: the steps to run, with their tools, inputs and connections.",
@@ -1031,6 +1067,9 @@ def language(kinds: Kinds) -> RecordShape:
             ),
             "triggers": KeyShape(
                 ListShape(TRIGGER), "what starts executions by itself, where the playbook is registered on a server"
+            ),
+            "notify": KeyShape(
+                ListShape(_notification(spec, task)), "whom to tell when an execution ends, waits or is late"
             ),
             "workflow": KeyShape(ListShape(step), "the steps", required=True),
             "workbook": KeyShape(MapShape(_block(step)), "named pipelines that several steps can call"),

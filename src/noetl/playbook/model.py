@@ -19,12 +19,14 @@ InputType: TypeAlias = Literal["string", "integer", "number", "boolean", "date",
 TriggerKind: TypeAlias = Literal["cron", "interval", "webhook", "nats"]
 Catchup: TypeAlias = Literal["none", "last", "all"]
 WhenFull: TypeAlias = Literal["queue", "refuse", "replace"]
+NotifyEvent: TypeAlias = Literal["failed", "finished", "waiting", "late"]
 Form: TypeAlias = Literal["task", "choose", "while", "until", "jump"]
 
 END = "end"  # an arc may lead here without such a step (D6)
 PIPELINE_END = ""  # not a task: what follows the last one
 DECISIONS: tuple[Form, ...] = ("choose", "while", "until")  # items of a pipeline that decide which tasks run
 COMPENSATE = "compensate"  # the block that undoes a run of a step: s/compensate, and its runs s#1/compensate#1
+NOTIFY = "notify"  # the step of a notification; the blocks notify/0, notify/1, … hold its tasks
 
 # Defaults of the language: the only definition, for the table of the language and for all who run or show it.
 ENTRY_STEP = "start"  # D5
@@ -114,7 +116,7 @@ class Arc(Struct, frozen=True, kw_only=True):
 
 
 class Block(Struct, frozen=True, kw_only=True):
-    """A named pipeline of the workbook, or the compensation of a step."""
+    """A named pipeline of the workbook, the compensation of a step, or the tasks of a notification."""
 
     name: str
     desc: str | None = None
@@ -124,6 +126,7 @@ class Block(Struct, frozen=True, kw_only=True):
     set: dict[str, JSON] = {}
     policy: dict[str, JSON] = {}
     spec: dict[str, JSON] = {}
+    notifies: bool = False  # of a notification: its templates read the execution that it speaks of
     at: Path
 
 
@@ -225,12 +228,22 @@ class Trigger(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind in ("cron", "interval")
 
 
+class Notification(Struct, frozen=True, kw_only=True):
+    """Tasks that run as an execution of their own when an execution of the playbook ends, waits or is late."""
+
+    on: tuple[NotifyEvent, ...]
+    when: When | None = None  # None: always
+    block: Block
+    at: Path
+
+
 class Executor(Struct, frozen=True, kw_only=True):
     """How the playbook runs."""
 
     profile: Literal["local", "distributed"] | None = None
     version: str | None = None
     entry_step: str | None = None  # None: ENTRY_STEP
+    expected_s: float | None = None  # an execution that takes longer is late; None: none is
     policy: dict[str, JSON] = {}  # limits, concurrency, defaults, results
     spec: dict[str, JSON] = {}  # the part that takes part in the layering
 
@@ -248,6 +261,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
     steps: tuple[Step, ...] = ()
     blocks: tuple[Block, ...] = ()
     triggers: tuple[Trigger, ...] = ()
+    notifications: tuple[Notification, ...] = ()
 
     @property
     def entry(self) -> str:
@@ -260,5 +274,5 @@ class Playbook(Struct, frozen=True, kw_only=True):
 
     @property
     def pipelines(self) -> tuple[Pipeline, ...]:
-        """All parts that have tasks: steps, their compensations, then blocks."""
-        return (*self.steps, *self.compensations, *self.blocks)
+        """All parts that have tasks: steps, their compensations, blocks, then notifications."""
+        return (*self.steps, *self.compensations, *self.blocks, *(each.block for each in self.notifications))

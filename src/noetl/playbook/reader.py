@@ -16,6 +16,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import REDUCERS, language
 from noetl.playbook.model import (
     COMPENSATE,
+    NOTIFY,
     Arc,
     Block,
     Credential,
@@ -23,6 +24,7 @@ from noetl.playbook.model import (
     Guard,
     InputField,
     Loop,
+    Notification,
     Playbook,
     Step,
     Trigger,
@@ -34,7 +36,7 @@ from noetl.playbook.task_reader import TaskReader
 from noetl.playbook.validation import ProblemReport, validate_record
 from noetl.template.values import is_template
 
-_SPEC_STRUCTURE = frozenset({"policy", "entry_step", "mode", "max_in_flight"})
+_SPEC_STRUCTURE = frozenset({"policy", "entry_step", "expected_s", "mode", "max_in_flight"})
 _STEP_POLICY = ("lifecycle", "failure", "limits", "limit")
 _TRIGGER_KEYS = {  # by kind: the keys of which one is necessary
     "cron": ("cron",),
@@ -92,6 +94,7 @@ class _Reader:
             steps=steps,
             blocks=tuple(self._block(name, each) for name, each in data.get("workbook", {}).items()),
             triggers=self._triggers(data.get("triggers")),
+            notifications=self._notifications(data.get(NOTIFY)),
         )
 
     def _inputs(self, data: JSON) -> tuple[InputField, ...] | None:
@@ -149,6 +152,26 @@ class _Reader:
         if isinstance(token, str):
             token = {"secret": token}
         return Verify(**{"header": "Authorization", **token}, signed=False) if token and "secret" in token else None
+
+    def _notifications(self, entries: JSON) -> tuple[Notification, ...]:
+        """Each has its place in the list, by which it is found later; invalid ones listen to nothing."""
+        found = []
+        for index, entry in _numbered(entries):
+            at, spec, on = (NOTIFY, index), entry.get("spec", {}), entry.get("on")
+            if on == [] and not self.report.document.find((*at, "on")).items:  # type: ignore[union-attr]  # it is valid, so it is a list
+                self.report.add("bad-value", (*at, "on"), '"on" is empty, so nothing would be sent', fix="[failed]")
+            block = Block(
+                name=f"{NOTIFY}/{index}",
+                desc=entry.get("desc"),
+                tasks=self.tasks.pipeline(entry.get("tool"), (*at, "tool"), NOTIFY),
+                policy=self._policy(spec.get("policy", {}), (*at, "spec", "policy")),
+                spec=_layered(spec),
+                notifies=True,
+                at=at,
+            )
+            events = tuple(each for each in on or () if each is not None)
+            found.append(Notification(on=events, when=entry.get("when"), block=block, at=at))
+        return tuple(found)
 
     def _step(self, data: dict[str, JSON], at: Path) -> Step:
         spec = data.get("spec", {})
@@ -355,6 +378,7 @@ def _executor(data: dict[str, JSON]) -> Executor:
         profile=data.get("profile"),
         version=data.get("version"),
         entry_step=spec.get("entry_step"),
+        expected_s=spec.get("expected_s"),
         policy=spec.get("policy", {}),
         spec=_layered(spec),
     )

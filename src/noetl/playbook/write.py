@@ -10,7 +10,7 @@ from msgspec import UNSET
 from noetl.output import JSON
 from noetl.playbook.branches import with_jumps
 from noetl.playbook.language import API_VERSION
-from noetl.playbook.model import Arc, Guard, InputField, Loop, Pipeline, Playbook, Rule, Step, Task, When
+from noetl.playbook.model import Arc, Guard, InputField, Loop, Notification, Pipeline, Playbook, Rule, Step, Task, When
 from noetl.playbook.source import resolve
 
 _NUMBER_CHARS = "0123456789_.,:eE+-"
@@ -30,7 +30,8 @@ def emit(value: JSON) -> str:
 def document(playbook: Playbook) -> dict[str, JSON]:
     """The canonical document as plain data. Two texts with the same meaning have the same document."""
     executor = playbook.executor
-    spec = _some({"entry_step": executor.entry_step, "policy": executor.policy, **executor.spec})
+    entry, expected_s = executor.entry_step, executor.expected_s
+    spec = _some({"entry_step": entry, "expected_s": expected_s, "policy": executor.policy, **executor.spec})
     return {
         "apiVersion": API_VERSION,
         "kind": "Playbook",
@@ -43,6 +44,7 @@ def document(playbook: Playbook) -> dict[str, JSON]:
             }
         ),
         **({} if playbook.inputs is None else {"input": {each.name: _input(each) for each in playbook.inputs}}),
+        **_some({"notify": [_notification(each) for each in playbook.notifications]}),
         "workflow": [_step(step) for step in playbook.steps],
         **_some({"workbook": {block.name: _pipeline(block, {}) for block in playbook.blocks}}),
     }
@@ -71,6 +73,10 @@ def _step(step: Step) -> dict[str, JSON]:
         following = {**mode, "arcs": [_arc(arc) for arc in step.arcs]}
     compensate = None if step.compensate is None else _pipeline(step.compensate, {})
     return {"step": step.name, **_pipeline(step, admit), **_some({"next": following, "compensate": compensate})}
+
+
+def _notification(each: Notification) -> dict[str, JSON]:
+    return {"on": list(each.on), **_some({"when": each.when}), **_pipeline(each.block, {})}
 
 
 def _pipeline(owner: Pipeline, admit: dict[str, JSON]) -> dict[str, JSON]:

@@ -67,6 +67,7 @@ class Append(NamedTuple):
     owner: int  # the owner's number, which grows with each new owner; another than the current one is Fenced
     status: Status  # of the execution after these facts, so that a listing need not read the log
     saved: tuple[SavedWrite, ...] = ()  # values that outlive the execution, written with these facts
+    notifies: bool = False  # it has ended, and its notifications are to be started
 
 
 class LogRow(NamedTuple):
@@ -118,6 +119,21 @@ class EventStore(Protocol):
 
     async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
         """Store a snapshot unless there is a newer one of the same schema. It may be lost: it is a copy."""
+        ...
+
+
+class PendingNotifications(Protocol):
+    """The ended executions whose notifications may not have started: noted with their last facts.
+
+    Every method raises Unavailable if the store does not answer.
+    """
+
+    async def unnotified(self, before: datetime, limit: int) -> list[str]:
+        """Executions that ended before then, the oldest first."""
+        ...
+
+    async def notified(self, execution_id: str, seq: int) -> None:
+        """The notifications of the end with this seq have been started, or it has none any more."""
         ...
 
 

@@ -33,12 +33,12 @@ from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.saved import SavedAtStart
 from noetl.control.sweeper import sweep
-from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, SWEEP_S
+from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, NOTIFY_WAIT_S, SWEEP_S
 from noetl.engine import Event
 from noetl.engine.commands import Command, Start
 from noetl.engine.facts import ForkOrigin
 from noetl.engine.moves import RunTask
-from noetl.engine.state import State
+from noetl.engine.state import State, Status
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kinds
@@ -279,6 +279,7 @@ class EmbeddedRuntime:
         """
         self.storage = storage
         self.clock = clock
+        settings = Settings.from_environment()
         self.watchers: list[CommitHook] = [*hooks.on_commit]  # called after each commit
         self.listeners: list[LogLineHook] = [*hooks.on_log_line]
         self.playbooks = Playbooks(
@@ -289,11 +290,11 @@ class EmbeddedRuntime:
         keychain = Keychain(self.providers, clock)
         queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
         self.control = Control(
-            ControlPorts(storage.store, queue, results, limits=storage.limits),
+            ControlPorts(storage.store, queue, results, limits=storage.limits, pending=storage.store),
             self.playbooks,
             ExecutionOwners(SqliteOwnership(storage.database)),
             clock,
-            ControlSettings(window=2 * slots),
+            ControlSettings(window=2 * slots, public_url=settings.public_url.rstrip("/")),
             hooks=ControlHooks(
                 on_commit=(self._on_commit,),
                 on_unavailable=(self._on_unavailable, *hooks.on_unavailable),
@@ -303,9 +304,9 @@ class EmbeddedRuntime:
             ),
         )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
-        kept = Settings.from_environment().log_limits[0]
+        kept, calls = settings.log_limits[0], WrittenCalls(self.toolbox, self._running)
         ports = WorkerPorts(self.control, queue, results, keychain, storage.logs if kept else None)
-        calls, name = WrittenCalls(self.toolbox, self._running), f"process {os.getpid()}"
+        name = f"process {os.getpid()}"
         self.worker = Worker(name, ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept)
         self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
@@ -357,6 +358,17 @@ class EmbeddedRuntime:
                 if await self.control.read(live, lambda: _is_idle(live.state)):
                     resolve(self._waiters.pop(execution_id, waiter), live.state)
         return await asyncio.shield(waiter)
+
+    async def wait_for_notifications(self) -> dict[str, Status]:
+        """Wait for those that started here, at most NOTIFY_WAIT_S; the statuses of those that are not ok."""
+        notifications = self.control.notifications
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NOTIFY_WAIT_S):
+                await notifications.started()
+                for execution_id in notifications.recent:
+                    await self.wait_until_idle(execution_id)
+        found = {each: await self.storage.store.status(each) for each in notifications.recent}
+        return {each: status for each, status in found.items() if status not in ("ok", None)}
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events and self._outage is not None:  # without events nothing was committed

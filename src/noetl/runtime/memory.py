@@ -30,6 +30,7 @@ from noetl.engine.facts import Fact, Processed
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, PlaybookError
+from noetl.net.notify import notification_program, split_digest
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Kind, Kinds, record_of
@@ -66,7 +67,9 @@ class MemoryPrograms:
         return path
 
     async def by_digest(self, digest: str) -> Program:
-        return self.programs[await self.find(digest)]
+        path, index = split_digest(digest)
+        program = self.programs[await self.find(path)]
+        return program if index is None else notification_program(program, index)
 
     async def add_document(self, text: str, caller: str) -> Program:
         checked = check(text, self._kinds, "document")
@@ -170,7 +173,8 @@ class MemoryRuntime:
         self.programs = MemoryPrograms(playbooks, _kinds(self._functions, classes))
         self.owners = PartitionOwners(self.store, clock, "test", ttl_s=OWNER_TTL_S, count=1)
         log = parts.log or self.store
-        ports = ControlPorts(log, self.queue, self.results, limits=parts.limits or MemoryLimits())
+        limits = parts.limits or MemoryLimits()
+        ports = ControlPorts(log, self.queue, self.results, limits=limits, pending=self.store)
         hooks = parts.hooks._replace(
             on_commit=(*parts.hooks.on_commit, self._record),
             on_start=(*parts.hooks.on_start, SavedAtStart(self.store.saved)),

@@ -145,7 +145,12 @@ class ServerRuntime:
 
     def _make_control(self, options: ServerOptions) -> Control:
         resend_s = options.lease_s / 3  # a worker may die between claiming a pointer and beginning its frame
-        settings = ControlSettings(lease_s=options.lease_s, resend_s=resend_s, settle_s=min(SETTLE_S, resend_s))
+        settings = ControlSettings(
+            lease_s=options.lease_s,
+            resend_s=resend_s,
+            settle_s=min(SETTLE_S, resend_s),
+            public_url=self._settings.public_url.rstrip("/"),
+        )
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.outbox, instruments.metrics, clock, instruments.pending)
         hooks = ControlHooks(
@@ -155,7 +160,7 @@ class ServerRuntime:
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
             window=lambda pool: max(WINDOW_MIN, 2 * self.registry.slots(pool)),
         )
-        ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits)
+        ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits, self.store)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
 
     def _make_triggers(self) -> Triggers:

@@ -156,6 +156,15 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="servers",
         ),
     ] = None
+    public_url: Annotated[
+        str,
+        Variable(
+            "NOETL_PUBLIC_URL",
+            "The address of the server for people, such as `https://noetl.example.com`: notifications read it as"
+            " `execution.url`.",
+            "none: `execution.url` is null",
+        ),
+    ] = ""
     lease: Annotated[
         str,
         Variable(

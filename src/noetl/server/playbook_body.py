@@ -20,6 +20,7 @@ from noetl.api.playbooks import PlaybookTextRequest
 from noetl.checks.checker import Checked, check
 from noetl.control.refusals import Refusal, is_path, path_in, reason_of
 from noetl.errors import NotFound, PlaybookError, Problem
+from noetl.net.notify import split_digest
 from noetl.playbook.migrate import Note, migrate
 from noetl.playbook.source import parse
 from noetl.ports import PlaybookText
@@ -236,7 +237,7 @@ async def resolve_text(request: Request[Any, Any, Any], services: Services, call
 async def readable_text(services: Services, caller: Caller, digest: str) -> PlaybookText:
     """A text within the caller's paths. Raises NotFound, with the same words for an unknown one."""
     try:
-        found = await services.catalog.get(clean_text(digest, "digest"))
+        found = await services.catalog.get(split_digest(clean_text(digest, "digest"))[0])
     except NotFound as error:
         raise NotFound(no_text(digest)) from error
     check_readable(caller, found.path, no_text(digest))

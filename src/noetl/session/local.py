@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
@@ -204,6 +205,7 @@ class LocalSession(SessionVerbs):
     """The file is opened at first use, and the runtime at the first start, resume or retry."""
 
     runs_here = True
+    untold: Mapping[str, Status] = MappingProxyType({})
 
     def __init__(
         self, path: Path, *, hint: str = "", create: bool = True, dedicated: bool = False, clock: Clock | None = None
@@ -452,7 +454,10 @@ class LocalSession(SessionVerbs):
             for live in list(self._runtime.control.executions.values()):  # its own, and those of children
                 for observer in self._observers:
                     observer.seed(live)
-            return (await self._runtime.wait_until_idle(execution_id)).status
+            state = await self._runtime.wait_until_idle(execution_id)
+            if not state.live:  # its notifications run in this process, too
+                self.untold = await self._runtime.wait_for_notifications()
+            return state.status
         while True:
             info = await Execution(self, execution_id).info()
             if not info.live or info.status == "paused":

@@ -227,6 +227,11 @@ class Session(Protocol):
         """Whether executions run in this process and stop with it."""
         ...
 
+    @property
+    def untold(self) -> Mapping[str, Status]:
+        """The notifications of this process that did not succeed: id → status. A running one took too long."""
+        ...
+
     # Ports to read from
 
     @property

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
@@ -91,6 +92,7 @@ class RemoteSession(SessionVerbs):
     """Nothing is sent until a verb needs it."""
 
     runs_here = False
+    untold: Mapping[str, Status] = MappingProxyType({})
 
     def __init__(
         self, url: str, token: str | Secret | None = None, *, hint: str = "", clock: Clock | None = None

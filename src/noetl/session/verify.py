@@ -16,6 +16,7 @@ from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import LIVE, State
 from noetl.engine.stored import marks_on
 from noetl.errors import Damaged, NotFound
+from noetl.net.notify import split_digest
 from noetl.output import JSON, Output
 from noetl.ports import LogRow, Snapshot
 from noetl.session.execution import Execution, ExecutionLog
@@ -97,12 +98,13 @@ def _named(fact: object) -> str:
 
 async def _of_playbook(session: Session, info: ExecutionInfo) -> AsyncIterator[AuditEntry]:
     """The text that it runs exists, and is the one that it started with."""
+    digest, _ = split_digest(info.digest)
     try:
-        text = (await session.catalog.get(info.digest)).text
+        text = (await session.catalog.get(digest)).text
     except NotFound as error:
         message = str(error)
     else:
-        if hashlib.sha256(text.encode()).hexdigest() == info.digest:
+        if hashlib.sha256(text.encode()).hexdigest() == digest:
             return
         message = f"the text of {info.path} is not the one with the digest {info.digest}"
     yield AuditEntry(execution_id=info.id, seq=1, code="playbook", message=message)

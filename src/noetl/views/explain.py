@@ -14,7 +14,7 @@ from noetl.net.program import CompiledArc, CompiledStep, Program, TemplateUse
 from noetl.net.scopes import task_writes
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import END, Block, Pipeline, Step, Task
+from noetl.playbook.model import END, NOTIFY, Block, Notification, Pipeline, Step, Task
 from noetl.playbook.source import Path
 from noetl.playbook.spec import effective_spec
 from noetl.views.styled_text import Styled, TreeBranch, branches, folded, table
@@ -159,6 +159,7 @@ class ExplainedPart(Struct, frozen=True, kw_only=True):
     arcs: tuple[ExplainedArc, ...] = ()
     ends: bool = False  # a step without arcs
     compensate: ExplainedPart | None = None  # what undoes a completed run of the step
+    on: str | UnsetType = UNSET  # of a notification: the events that it tells
 
 
 class Explanation(Struct, frozen=True, kw_only=True):
@@ -172,6 +173,7 @@ class Explanation(Struct, frozen=True, kw_only=True):
     blocks: tuple[ExplainedPart, ...]
     triggers: tuple[tuple[str, str], ...] | UnsetType = UNSET  # name, when it fires
     concurrency: str | UnsetType = UNSET  # how many executions may run at once; absent: any number
+    notifications: tuple[ExplainedPart, ...] | UnsetType = UNSET
 
 
 def explain(program: Program, kinds: Kinds) -> Explanation:
@@ -189,6 +191,7 @@ def explain(program: Program, kinds: Kinds) -> Explanation:
         blocks=tuple(explainer.part(each) for each in playbook.blocks),
         triggers=tuple((each.name, one_line(each.schedule)) for each in playbook.triggers) or UNSET,
         concurrency=describe.concurrency(limit) if (limit := playbook.executor.policy.get("concurrency")) else UNSET,
+        notifications=tuple(map(explainer.notification, playbook.notifications)) or UNSET,
     )
 
 
@@ -236,6 +239,14 @@ class _Explainer:
             ends=not each.arcs,
             arcs=tuple(self._arc(arc, each, dead=id(arc) not in live) for arc in each.arcs),
             compensate=None if each.source.compensate is None else self.part(each.source.compensate),
+        )
+
+    def notification(self, each: Notification) -> ExplainedPart:
+        on = ", ".join(each.on)
+        return structs.replace(
+            self.part(each.block),
+            name=f"{NOTIFY}[{each.at[-1]}]",
+            on=on if each.when is None else f"{on}; only when {one_line(str(each.when))}",
         )
 
     def part(self, owner: Pipeline) -> ExplainedPart:
@@ -400,7 +411,8 @@ def explanation_lines(explanation: Explanation, columns: int) -> Iterator[list[S
     if explanation.triggers:
         yield from _heading("Triggers")
         yield from table([(Styled(name), Styled(when, "kind")) for name, when in explanation.triggers])
-    for title, parts in (("Steps", explanation.steps), ("Blocks", explanation.blocks)):
+    told = explanation.notifications or ()
+    for title, parts in (("Steps", explanation.steps), ("Blocks", explanation.blocks), ("Notifications", told)):
         if parts or title == "Steps":
             yield from _heading(title)
         for number, part in enumerate(parts):
@@ -436,6 +448,8 @@ def _part(part: ExplainedPart, columns: int) -> Iterator[list[Styled]]:
 
 
 def _branches(part: ExplainedPart) -> Iterator[TreeBranch]:
+    if part.on is not UNSET:
+        yield _fact("on", part.on)
     if part.join is not None:
         yield _fact("join", part.join)
     input = [f"{name} = {value}" for name, value in part.input]

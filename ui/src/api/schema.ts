@@ -1420,6 +1420,7 @@ export interface components {
             /** @default false */
             ends?: boolean;
             compensate?: components["schemas"]["ExplainedPart"] | null;
+            on?: string;
         };
         /** ExplainedTask */
         ExplainedTask: {

@@ -62,8 +62,8 @@ WHERE given.execution_id NOT IN (SELECT execution_id FROM stood)
 """
 
 
-# Only a group with values that outlive their executions uses this statement.
-_APPEND_SAVED: Final = _APPEND.replace(
+# Only a group with values that outlive their executions, or with ends that are notified, uses this statement.
+_APPEND_MORE: Final = _APPEND.replace(
     "\n)\nSELECT given.execution_id",
     f"""
 ), saving AS (
@@ -79,6 +79,10 @@ _APPEND_SAVED: Final = _APPEND.replace(
 ), saved AS (
     INSERT INTO noetl.saved (path, key, value, at, execution_id)
     SELECT path, key, value, at, execution_id FROM saving ORDER BY place
+), unnotified AS (
+    INSERT INTO noetl.unnotified SELECT execution_id, last_seq, at FROM given
+    WHERE execution_id IN (SELECT execution_id FROM stood) AND execution_id = ANY($18::text[])
+    ON CONFLICT (execution_id) DO UPDATE SET seq = excluded.seq, at = excluded.at
 )
 SELECT given.execution_id""",
 )
@@ -100,6 +104,7 @@ class AppendRow(NamedTuple):
     parent: str | None
     labels: str | None = None  # a JSON object; None: none
     saved: tuple[tuple[str, str, str], ...] = ()  # path, key, JSON: no column of its own
+    notifies: bool = False  # no column of its own
 
 
 class _Waiting(NamedTuple):
@@ -232,11 +237,13 @@ class Appender:
         assert self._connection is not None
         partitions = list({row.partition for row in rows})
         try:
-            *columns, saved = zip(*rows, strict=True)
+            *columns, saved, notifies = zip(*rows, strict=True)
             query, values = _APPEND, [partitions, *columns]
-            if any(saved):
-                query = _APPEND_SAVED
-                values += zip(*((row.execution_id, *each) for row in rows for each in row.saved), strict=True)
+            if any(saved) or any(notifies):
+                query = _APPEND_MORE
+                kept = [(row.execution_id, *each) for row in rows for each in row.saved]
+                values += zip(*kept, strict=True) if kept else [[]] * 4
+                values.append([row.execution_id for row in rows if row.notifies])
             found = await self._connection.fetch(query, *values, timeout=self._timeout_s)
             self._used_at = self._database.clock.monotonic()
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):

@@ -226,8 +226,17 @@ CREATE TABLE noetl.buckets ( -- one row for each key, which is its lock
 CREATE INDEX buckets_idle ON noetl.buckets (idle_at);
 """
 
+_UNNOTIFIED: Final = """
+CREATE TABLE noetl.unnotified ( -- ended executions whose notifications may not have started
+    execution_id text PRIMARY KEY,
+    seq          bigint NOT NULL, -- of their last fact
+    at           timestamptz NOT NULL
+);
+CREATE INDEX unnotified_by_time ON noetl.unnotified (at);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
-    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS,
+    _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS, _UNNOTIFIED,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

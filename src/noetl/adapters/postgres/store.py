@@ -152,6 +152,14 @@ class PostgresStore:
     async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
         await self._database.fetch(_KEEP, execution_id, *snapshot)
 
+    async def unnotified(self, before: datetime, limit: int) -> list[str]:
+        query = "SELECT execution_id FROM noetl.unnotified WHERE at < $1 ORDER BY at, execution_id LIMIT $2"
+        return [row["execution_id"] for row in await self._database.fetch(query, before, limit)]
+
+    async def notified(self, execution_id: str, seq: int) -> None:
+        query = "DELETE FROM noetl.unnotified WHERE execution_id = $1 AND seq <= $2"
+        await self._database.fetch(query, execution_id, seq)
+
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
         return [(row["execution_id"], row["seq"]) for row in await self._database.fetch(_LIVE, [*partitions])]
 
@@ -192,6 +200,7 @@ class PostgresStore:
             parent=parent,
             labels=labels,
             saved=tuple((each.path, each.key, self._encoder.encode(each.value).decode()) for each in append.saved),
+            notifies=append.notifies,
         )
 
     async def _found(self, ranges: list[_Range], limit: int = FIRST_ROWS) -> list[list[Any]]:
@@ -398,6 +407,8 @@ WITH found AS MATERIALIZED (
     DELETE FROM noetl.snapshots USING old WHERE snapshots.execution_id = old.execution_id
 ), without_lines AS (
     DELETE FROM noetl.printed USING old WHERE printed.execution_id = old.execution_id
+), without_notes AS (
+    DELETE FROM noetl.unnotified USING old WHERE unnotified.execution_id = old.execution_id
 ), without_heads AS (
     DELETE FROM noetl.heads USING old WHERE heads.execution_id = old.execution_id
 )
@@ -415,6 +426,8 @@ WITH without_heads AS (
     DELETE FROM noetl.snapshots USING without_heads AS gone WHERE snapshots.execution_id = gone.execution_id
 ), without_lines AS (
     DELETE FROM noetl.printed USING without_heads AS gone WHERE printed.execution_id = gone.execution_id
+), without_notes AS (
+    DELETE FROM noetl.unnotified USING without_heads AS gone WHERE unnotified.execution_id = gone.execution_id
 )
 SELECT execution_id FROM without_heads ORDER BY execution_id
 """

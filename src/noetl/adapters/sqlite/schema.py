@@ -223,6 +223,15 @@ CREATE TABLE buckets ( -- of rates; a missing one is full
 ) STRICT, WITHOUT ROWID;
 """
 
+_UNNOTIFIED: Final = """
+CREATE TABLE unnotified ( -- ended executions whose notifications may not have started
+    execution_id TEXT PRIMARY KEY,
+    seq          INTEGER NOT NULL, -- of their last fact
+    at           INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE INDEX unnotified_by_time ON unnotified (at);
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -236,6 +245,7 @@ _STEPS: Final[tuple[str, ...]] = (
     _PRINTED,
     _SAVED,
     _LIMITS,
+    _UNNOTIFIED,
 )
 VERSION: Final = len(_STEPS)
 

@@ -48,6 +48,7 @@ _CHANGE_STATUS: Final = """
 UPDATE heads SET seq = ?2, updated_at = ?5, status = ?6 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4
 """
 _INSERT: Final = "INSERT INTO log VALUES (?, ?, ?, ?, CAST(? AS TEXT))"
+_UNNOTIFIED: Final = "INSERT OR REPLACE INTO unnotified VALUES (?, ?, ?)"
 _HEAD: Final = "SELECT seq, owner FROM heads WHERE execution_id = ?"
 # From the row that contains `after`, which the index finds: the rest of a long log is not read.
 _READ: Final = """
@@ -75,7 +76,7 @@ class _EncodedAppend(NamedTuple):
 
 
 class SqliteStore:
-    """An `EventStore`. `SqliteOwnership` decides who owns an execution."""
+    """An `EventStore` with `PendingNotifications`. `SqliteOwnership` decides who owns an execution."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -119,6 +120,14 @@ class SqliteStore:
         found = self._database.fetch(query, (execution_id,))
         return Snapshot(*found[0]) if found else None
 
+    async def unnotified(self, before: datetime, limit: int) -> list[str]:
+        query = "SELECT execution_id FROM unnotified WHERE at < ? ORDER BY at, execution_id LIMIT ?"
+        return [execution_id for (execution_id,) in self._database.fetch(query, (micros(before), limit))]
+
+    async def notified(self, execution_id: str, seq: int) -> None:
+        query = "DELETE FROM unnotified WHERE execution_id = ? AND seq <= ?"
+        await self._database.writer.write(lambda cursor: cursor.execute(query, (execution_id, seq)) and None)
+
     async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
         def work(cursor: apsw.Cursor) -> None:
             failpoint("sqlite.snapshot.before")
@@ -147,6 +156,8 @@ def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced |
         from noetl.adapters.sqlite.saved import add_saved  # few playbooks save values
 
         add_saved(cursor, path, SavedValue(key, value, append.at, append.execution_id))
+    if append.notifies:
+        cursor.execute(_UNNOTIFIED, (append.execution_id, last_seq, encoded.at))
     return None
 
 
@@ -321,7 +332,7 @@ class SqliteRetention:
         def work(cursor: apsw.Cursor) -> list[str]:
             wanted = encode(list(execution_ids)).decode()
             gone = [str(row[0]) for row in cursor.execute(_DELETE, (wanted,)).fetchall()]
-            for table in ("log", "snapshots"):
+            for table in ("log", "snapshots", "unnotified"):
                 cursor.execute(
                     f"DELETE FROM {table} WHERE execution_id IN (SELECT value FROM json_each(?))",
                     (encode(gone).decode(),),

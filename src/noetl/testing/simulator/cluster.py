@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from noetl.adapters.memory import MemoryResults
@@ -111,7 +112,7 @@ class SimCluster:
             self.loop.spawn("main", self._start(execution_id, path, workload))
         if commands:
             self.loop.spawn("main", self._send_commands(list(starts)))
-        while not all(self._ended(execution_id) for execution_id in {**starts, **self.store.memory.rows}):
+        while not await self._all_over(starts):
             await clock.sleep(self.loop.random.random() * 2 * FAULT_EVERY_S)
             assert not self.store.violations, self.store.violations[0]
             assert self.loop.time() < END_S, f"liveness: executions have not ended after {END_S:.0f} virtual seconds"
@@ -152,6 +153,13 @@ class SimCluster:
             except Unavailable:
                 await SimClock(self.loop).sleep(0.5)
 
+    async def _all_over(self, starts: Iterable[str]) -> bool:
+        """Everything has ended, and all notifications have started."""
+        memory = self.store.memory
+        if await memory.unnotified(datetime.max.replace(tzinfo=UTC), 1):
+            return False
+        return all(self._ended(execution_id) for execution_id in {*starts, *memory.rows})
+
     def _ended(self, execution_id: str) -> bool:
         rows = self.store.memory.rows.get(execution_id)
         return rows is not None and isinstance(rows[-1].facts[-1], Processed)
@@ -165,7 +173,7 @@ class SimCluster:
 
     async def _serve(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
-        reach = ControlPorts(self.store, self.queue, self.results, self.link, self.limits)
+        reach = ControlPorts(self.store, self.queue, self.results, self.link, self.limits, self.store)
         settings = ControlSettings(
             lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
             lost_max=1_000,  # workers are lost at random here, never because of a call

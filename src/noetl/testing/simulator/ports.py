@@ -119,6 +119,12 @@ class SimStore:
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         return await self._request(lambda: self.memory.read(execution_id, after, up_to))
 
+    async def unnotified(self, before: datetime, limit: int) -> list[str]:
+        return await self._request(lambda: self.memory.unnotified(before, limit))
+
+    async def notified(self, execution_id: str, seq: int) -> None:
+        await self._request(lambda: self.memory.notified(execution_id, seq))
+
     async def live(self, partitions: Sequence[int]) -> list[tuple[str, int]]:
         return await self._request(lambda: self.memory.live(partitions))
 

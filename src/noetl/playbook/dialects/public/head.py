@@ -8,7 +8,19 @@ from noetl.playbook.dialects.public.book import Book, child, discard, insert, is
 
 _METADATA = ("name", "path", "description", "version")
 _ROOT = frozenset(
-    {"apiVersion", "kind", "metadata", "executor", "keychain", "workload", "workflow", "workbook", "input", "triggers"}
+    {
+        "apiVersion",
+        "kind",
+        "metadata",
+        "executor",
+        "keychain",
+        "workload",
+        "workflow",
+        "workbook",
+        "input",
+        "triggers",
+        "notify",
+    }
 )
 _UNREAD = {"spec", "context", "tracing", "environment", "trigger", "tags", "labels", "author", "created", "updated"}
 _COMMAND_LINE = frozenset({"shell", "http", "playbook", "rhai", "noop", "start", "end"})
