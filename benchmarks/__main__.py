@@ -27,6 +27,7 @@ GOALS: dict[str, float] = {
     "pipeline: a call of http with three rules": 15,
     "webhooks: 200 a second, p99": 100,
     "noetl test: 1,000 tests of 20 steps": 10,
+    "run api: overhead over a bare route, p50": 10,
 }
 AT_LEAST: dict[str, float] = {
     "engine: decide a chain of 1,000 steps": 50_000,

@@ -24,7 +24,7 @@ _LARGE = (
 )
 _WAITING = "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
 _TRIGGER = "triggers:\n- {name: poll, kind: interval, every_s: 3600}\n"
-_NOOP = "workflow:\n- step: start\n  tool: {kind: noop}\n"
+_NOOP = "executor: {spec: {methods: [POST, GET]}}\nworkflow:\n- step: start\n  tool: {kind: noop}\n"
 
 
 class Declared(NamedTuple):
@@ -142,6 +142,7 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "DELETE /tokens/{id:str}": lambda scene, side: Sent("DELETE", f"/tokens/{scene.token_ids[side]}"),
     "POST /playbooks": _register,
     "POST /run/{path:path}": _named("POST", "/run/{side}/noop"),
+    "GET /run/{path:path}": _named("GET", "/run/{side}/noop"),
     "GET /playbooks": _always("GET", "/playbooks"),
     "GET /playbooks/one": _named("GET", "/playbooks/one?path={side}/noop"),
     "GET /playbooks/versions": _named("GET", "/playbooks/versions?path={side}/noop"),

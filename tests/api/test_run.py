@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.server.routes.run import wait_of
+from noetl.server.routes.run import wait_of, workload_of
 from tests.api.servers import FAILING, HELLO, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
 
@@ -91,6 +91,56 @@ def test_wrong_requests_are_refused_before_anything_runs(tmp_path: Path) -> None
     serve(tmp_path, work)
 
 
+READ = HEAD.replace("path: t", "path: shop/read") + (
+    "executor: {spec: {methods: [GET, POST]}}\n"
+    "input:\n  day: {type: date}\n  size: {type: integer, default: 3}\n  all: {type: boolean, default: false}\n"
+    "  ids: {type: list, items: {type: integer}, default: []}\n  name: {type: string, default: ''}\n"
+    "workflow:\n- step: start\n  tool: {kind: noop, input: '{{ workload }}'}\n"
+).replace("input: '{{ workload }}'", "input: {got: '{{ workload }}'}")
+
+
+def test_a_query_string_is_the_workload_where_the_playbook_permits_it(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.api.register(READ)
+        query = "day=2026-01-31&size=7&all=true&ids=4&ids=5&name=007"
+        answer = await server.api.ask("GET", f"/run/shop/read?{query}")
+        got = {"day": "2026-01-31", "size": 7, "all": True, "ids": [4, 5], "name": "007"}
+        assert (answer.status, answer.json) == (200, {"got": got})
+        assert (await server.api.get(f"/executions/{answer.headers['noetl-execution-id']}"))["status"] == "ok"
+        assert answer.headers["cache-control"] == "no-store"
+        assert (await server.api.ask("GET", "/run/shop/read?day=2026-01-31&ids=[1,2]")).json["got"]["ids"] == [1, 2]
+        assert (await server.api.ask("GET", "/run/shop/read?day=2026-01-31&ids=9")).json["got"]["ids"] == [9]
+        assert (await server.api.ask("POST", "/run/shop/read", {"day": "2026-01-31"})).status == 200
+        wrong = await server.api.ask("GET", "/run/shop/read?day=2026-01-31&size=many&colour=red")
+        assert wrong.status == 422
+        assert {each["name"] for each in wrong.json["fields"]} == {"workload.size", "workload.colour"}
+        later = await server.api.ask("GET", "/run/shop/read?day=2026-01-31", headers={"Prefer": "respond-async"})
+        assert later.status == 202
+        assert (await server.api.ask("GET", "/run/unknown")).status == 404
+
+    serve(tmp_path, work)
+
+
+def test_a_method_that_the_playbook_does_not_permit_is_refused(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.api.register(HELLO)
+        await server.api.register(READ.replace("[GET, POST]", "[GET]"))
+        await server.api.register(TYPED.replace("input:", "executor: {spec: {methods: []}}\ninput:", 1))
+        for method, path, allowed in (
+            ("GET", "/run/t", "POST"), ("POST", "/run/shop/read", "GET"), ("POST", "/run/shop/orders", "")
+        ):  # fmt: skip
+            answer = await server.api.ask(method, path)
+            assert (answer.status, answer.json["code"], answer.headers["allow"]) == (405, "wrong-method", allowed)
+        assert (await server.api.get("/executions"))["items"] == []
+        assert "/run/shop/orders" not in (await server.api.get("/schema/openapi.json"))["paths"]
+
+    serve(tmp_path, work)
+
+
+def test_texts_without_a_declaration_stay_texts() -> None:
+    assert workload_of({"n": ["1"], "m": ["1", "x"]}, None) == {"n": "1", "m": ["1", "x"]}
+
+
 @pytest.mark.parametrize(
     ("prefer", "wait_s"),
     [
@@ -113,6 +163,11 @@ def test_registered_playbooks_with_inputs_are_in_the_openapi_document(tmp_path: 
         assert "/run/t" not in (await server.api.get("/schema/openapi.json"))["paths"]
         await server.api.register(TYPED)
         document = await server.api.get("/schema/openapi.json")
+        await server.api.register(READ)
+        document = await server.api.get("/schema/openapi.json")
+        parameters = document["paths"]["/run/shop/read"]["get"]["parameters"]
+        assert [(each["name"], each["required"]) for each in parameters][:2] == [("day", True), ("size", False)]
+        assert list(document["paths"]["/run/shop/orders"]) == ["post"]
         operation = document["paths"]["/run/shop/orders"]["post"]
         schema = operation["requestBody"]["content"]["application/json"]["schema"]
         assert schema == {

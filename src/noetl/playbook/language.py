@@ -962,6 +962,11 @@ def _executor(shared_spec: _Keys) -> RecordShape:
             "expected_s": KeyShape(
                 NumberShape(1), "an execution that takes more seconds than this is late: `notify` can tell somebody"
             ),
+            "methods": KeyShape(
+                ListShape(ChoiceShape(("POST", "GET"))),
+                "methods with which a request to `/run/<path>` of a server runs the playbook: with POST the body is the workload, with GET the query string; `[]`: none",
+                default=list(model.RUN_METHODS),
+            ),
             "policy": KeyShape(policy, "limits and defaults"),
             "pool": _POOL,
             **_reserved("tracing", "telemetry", "placement"),

@@ -31,6 +31,7 @@ NOTIFY = "notify"  # the step of a notification; the blocks notify/0, notify/1, 
 # Defaults of the language: the only definition, for the table of the language and for all who run or show it.
 ENTRY_STEP = "start"  # D5
 DEFAULT_MAX_IN_FLIGHT = 10  # iterations of a parallel loop that run at once (D49)
+RUN_METHODS: tuple[str, ...] = ("POST",)  # of a request to /run/<path>
 RETRY_ATTEMPTS = 3  # calls in all, the first included (D24)
 BACKOFF: Backoff = "fixed"  # D25
 WHEN_FULL: WhenFull = "queue"  # D113
@@ -244,6 +245,7 @@ class Executor(Struct, frozen=True, kw_only=True):
     version: str | None = None
     entry_step: str | None = None  # None: ENTRY_STEP
     expected_s: float | None = None  # an execution that takes longer is late; None: none is
+    methods: tuple[str, ...] = RUN_METHODS  # with which a request to /run/<path> runs it
     policy: dict[str, JSON] = {}  # limits, concurrency, defaults, results
     spec: dict[str, JSON] = {}  # the part that takes part in the layering
 

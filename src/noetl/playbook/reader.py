@@ -17,6 +17,7 @@ from noetl.playbook.language import REDUCERS, language
 from noetl.playbook.model import (
     COMPENSATE,
     NOTIFY,
+    RUN_METHODS,
     Arc,
     Block,
     Credential,
@@ -36,7 +37,7 @@ from noetl.playbook.task_reader import TaskReader
 from noetl.playbook.validation import ProblemReport, validate_record
 from noetl.template.values import is_template
 
-_SPEC_STRUCTURE = frozenset({"policy", "entry_step", "expected_s", "mode", "max_in_flight"})
+_SPEC_STRUCTURE = frozenset({"policy", "entry_step", "expected_s", "methods", "mode", "max_in_flight"})
 _STEP_POLICY = ("lifecycle", "failure", "limits", "limit")
 _TRIGGER_KEYS = {  # by kind: the keys of which one is necessary
     "cron": ("cron",),
@@ -379,6 +380,7 @@ def _executor(data: dict[str, JSON]) -> Executor:
         version=data.get("version"),
         entry_step=spec.get("entry_step"),
         expected_s=spec.get("expected_s"),
+        methods=tuple(spec.get("methods", RUN_METHODS)),
         policy=spec.get("policy", {}),
         spec=_layered(spec),
     )

@@ -10,7 +10,20 @@ from msgspec import UNSET
 from noetl.output import JSON
 from noetl.playbook.branches import with_jumps
 from noetl.playbook.language import API_VERSION
-from noetl.playbook.model import Arc, Guard, InputField, Loop, Notification, Pipeline, Playbook, Rule, Step, Task, When
+from noetl.playbook.model import (
+    RUN_METHODS,
+    Arc,
+    Guard,
+    InputField,
+    Loop,
+    Notification,
+    Pipeline,
+    Playbook,
+    Rule,
+    Step,
+    Task,
+    When,
+)
 from noetl.playbook.source import resolve
 
 _NUMBER_CHARS = "0123456789_.,:eE+-"
@@ -32,6 +45,8 @@ def document(playbook: Playbook) -> dict[str, JSON]:
     executor = playbook.executor
     entry, expected_s = executor.entry_step, executor.expected_s
     spec = _some({"entry_step": entry, "expected_s": expected_s, "policy": executor.policy, **executor.spec})
+    if executor.methods != RUN_METHODS:
+        spec["methods"] = list(executor.methods)
     return {
         "apiVersion": API_VERSION,
         "kind": "Playbook",

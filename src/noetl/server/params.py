@@ -146,6 +146,7 @@ _DESCRIPTIONS: Final = {
     401: "The token is missing or invalid",
     403: "The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request",
     404: "There is no such object, or it is outside of the paths of the token",
+    405: "The playbook does not run with this method",
     408: "The body arrived too slowly",
     409: "The current state does not allow this",
     413: "The body is too large",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from msgspec import UNSET
@@ -51,7 +52,7 @@ class RunSchemas:
         while len(found) < DESCRIBED_MAX and (page := await catalog.list(after=after, limit=PAGE)):
             for each in page[: DESCRIBED_MAX - len(found)]:
                 if caller.may("run", each.path) and (schema := await self._schema(each.digest)):
-                    found[f"/run/{each.path}"] = {"post": _operation(each.path, schema)}
+                    found[f"/run/{each.path}"] = _item(each.path, **schema)
             after = page[-1].path
         return found
 
@@ -65,9 +66,9 @@ class RunSchemas:
 
 def _schema_of(text: str, kinds: Kinds) -> dict[str, Any]:
     playbook = read(text, kinds).playbook
-    if playbook is None or playbook.inputs is None:
+    if playbook is None or playbook.inputs is None or not playbook.executor.methods:
         return {}
-    return workload_schema(compile_inputs(playbook)[0])
+    return {"schema": workload_schema(compile_inputs(playbook)[0]), "methods": playbook.executor.methods}
 
 
 def workload_schema(inputs: Inputs) -> dict[str, Any]:
@@ -103,16 +104,24 @@ def _property(each: CompiledInput) -> dict[str, Any]:
     return schema
 
 
-def _operation(path: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """The same responses as `/run/{path}`, with the body of this playbook."""
+def _item(path: str, schema: dict[str, Any], methods: Sequence[str]) -> dict[str, Any]:
+    """The same responses as `/run/{path}`, with the body or the query string of this playbook."""
+    body = {"required": bool(schema.get("required")), "content": {"application/json": {"schema": schema}}}
+    query = [
+        {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": each}
+        for name, each in schema["properties"].items()
+    ]
+    inputs: dict[str, dict[str, Any]] = {"POST": {"requestBody": body}, "GET": {"parameters": query}}
+    return {each.lower(): _operation(path, each, inputs[each]) for each in methods}
+
+
+def _operation(path: str, method: str, inputs: dict[str, Any]) -> dict[str, Any]:
+    prefix = "run_" if method == "POST" else f"{method.lower()}_run_"
     return {
         "tags": ["executions"],
         "summary": f"Run {path}",
-        "operationId": "run_" + "".join(char if char.isalnum() else "_" for char in path),
-        "requestBody": {
-            "required": bool(schema.get("required")),
-            "content": {"application/json": {"schema": schema}},
-        },
+        "operationId": prefix + "".join(char if char.isalnum() else "_" for char in path),
+        **inputs,
         "responses": {
             "200": {
                 "description": "The output data of the playbook, or the answer of a `respond` task with its own status",

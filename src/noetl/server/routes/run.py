@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
-from litestar import Request, Response, post
+import msgspec
+from litestar import Request, Response, get, post
 from litestar.params import HeaderParameter, JSONBody, PathParameter
 from litestar.types import ASGIApp
 from msgspec.structs import replace
 
 from noetl.api.executions import StartRequest, StartResponse
-from noetl.errors import NoetlError
-from noetl.output import Failure
+from noetl.errors import NoetlError, NotFound, PlaybookError
+from noetl.net.inputs import Inputs
+from noetl.output import JSON, Failure
+from noetl.playbook.model import InputType
 from noetl.server.answers import KIND, AnswerFinder
-from noetl.server.errors import MEDIA_TYPE, problem_details
+from noetl.server.auth import Caller
+from noetl.server.errors import MEDIA_TYPE, ApiError, problem_details
 from noetl.server.log_readers import OutputLoader, locate_output
-from noetl.server.params import OF_NAME, RUN, CallerParam, ContextParam, clean_text, response, route
+from noetl.server.params import OF_NAME, RUN, AppContext, CallerParam, ContextParam, clean_text, response, route
 from noetl.server.routes.executions import WAIT_MAX_S, IdempotencyKey, OptionalBody, StartedExecution, started
 from noetl.server.services import Services
 
+Prefer: TypeAlias = Annotated[
+    str | None,
+    HeaderParameter(name="Prefer", description="`respond-async`: do not wait; `wait=N`: wait at most N seconds"),
+]
+_AS_JSON: Final = frozenset({"integer", "number", "boolean", "list", "map"})  # types whose values are read as JSON
 _WAIT: Final = re.compile(r"wait=(\d{1,9})")
 _RESPONSES: Final = {
     200: response(Any, "The output data of the playbook, or the answer of a `respond` task with its own status"),
@@ -35,6 +45,7 @@ _RESPONSES: Final = {
     "/run/{path:path}",
     "Run a playbook, and return its output",
     404,
+    405,
     409,
     422,
     success=_RESPONSES,
@@ -47,10 +58,7 @@ async def run(
     path: Annotated[str, PathParameter(description="metadata.path of a registered playbook")],
     data: JSONBody[dict[str, Any] | None] = None,
     *,
-    prefer: Annotated[
-        str | None,
-        HeaderParameter(name="Prefer", description="`respond-async`: do not wait; `wait=N`: wait at most N seconds"),
-    ] = None,
+    prefer: Prefer = None,
     key: IdempotencyKey = None,
 ) -> ASGIApp:
     """The body is the workload; the response is the output data of the playbook, or the answer of a `respond` task.
@@ -59,10 +67,96 @@ async def run(
     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
     message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
     """
-    body = StartRequest(path=clean_text(path.removeprefix("/"), "path"), workload=data or {})
+    name = clean_text(path.removeprefix("/"), "path")
+    await _permitted(context.services, caller, name, "POST")
+    return await _run(request, context, caller, StartRequest(path=name, workload=data or {}), prefer=prefer, key=key)
+
+
+@route(
+    get,
+    RUN | OF_NAME,
+    "executions",
+    "/run/{path:path}",
+    "Run a playbook with the values of the query string, and return its output",
+    404,
+    405,
+    409,
+    422,
+    success=_RESPONSES,
+)
+async def run_by_query(
+    request: Request[Any, Any, Any],
+    context: ContextParam,
+    caller: CallerParam,
+    path: Annotated[str, PathParameter(description="metadata.path of a registered playbook")],
+    *,
+    prefer: Prefer = None,
+    key: IdempotencyKey = None,
+) -> ASGIApp:
+    """For playbooks with GET in `executor.spec.methods`; others give 405. The query string is the workload.
+
+    Values are texts. A declared input of another type is read as JSON, and several values of a list as its items.
+    The response is that of POST, with `Cache-Control: no-store` unless a `respond` task says something else.
+    """
+    name = clean_text(path.removeprefix("/"), "path")
+    inputs = await _permitted(context.services, caller, name, "GET")
+    workload = workload_of(request.query_params.dict(), inputs)
+    return await _run(request, context, caller, StartRequest(path=name, workload=workload), prefer=prefer, key=key)
+
+
+async def _permitted(services: Services, caller: Caller, path: str, method: str) -> Inputs | None:
+    """The declared inputs of the playbook, as far as they are known. Raises ApiError for another method."""
+    if not caller.may("run", path):
+        return None  # the start reports it
+    try:
+        program = await services.playbooks.by_digest((await services.catalog.newest(path)).digest)
+    except (NotFound, PlaybookError):
+        return None  # the same
+    methods = program.playbook.executor.methods
+    if method not in methods:
+        known = " or ".join(methods) or "no method"
+        detail = f'"{path}" runs with {known}, not with {method}: see executor.spec.methods of the playbook'
+        raise ApiError(405, "wrong-method", detail, {"Allow": ", ".join(methods)})
+    return program.inputs
+
+
+def workload_of(query: Mapping[str, Sequence[str]], inputs: Inputs | None) -> dict[str, JSON]:
+    """The values of a query string. A text that is not of its type stays a text, which the start then refuses."""
+    found: dict[str, JSON] = {}
+    for name, texts in query.items():
+        declared = None if inputs is None else inputs.fields.get(name)
+        if declared is not None and declared.field.type == "list":
+            whole = _typed(texts[0], "list")
+            items = declared.field.items
+            each = [_typed(text, "string" if items is None else items.type) for text in texts]
+            found[name] = whole if len(texts) == 1 and isinstance(whole, list) else each
+        else:
+            values = [_typed(text, "string" if declared is None else declared.field.type) for text in texts]
+            found[name] = values[0] if len(values) == 1 else values
+    return found
+
+
+def _typed(text: str, type: InputType) -> JSON:
+    if type in _AS_JSON:
+        with suppress(msgspec.DecodeError):
+            return msgspec.json.decode(text)
+    return text
+
+
+async def _run(
+    request: Request[Any, Any, Any],
+    context: AppContext,
+    caller: Caller,
+    body: StartRequest,
+    *,
+    prefer: str | None,
+    key: str | None,
+) -> ASGIApp:
     wait_s = wait_of(prefer)
     async with started(context, body, caller, wait_s, key) as execution:
         headers = {"Noetl-Execution-Id": execution.id, "Location": f"/executions/{execution.id}"}
+        if request.method == "GET":
+            headers["Cache-Control"] = "no-store"
         finder = await _finder_of(context.services, execution) if wait_s else None
         has_ended = await execution.has_ended(None if finder is None else finder.has_answer)
         if finder is not None and await finder.has_answer():
@@ -106,4 +200,4 @@ def _failed(execution: StartedExecution, error: Failure, headers: dict[str, str]
     return Response(body, status_code=500, media_type=MEDIA_TYPE, headers=headers)
 
 
-ROUTES: Final = (run,)
+ROUTES: Final = (run, run_by_query)
