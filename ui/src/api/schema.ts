@@ -594,6 +594,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/executions/{execution_id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start a new execution that keeps the finished work of this one
+         * @description Finished runs are kept if neither the text of their tasks nor the values that these read have changed.
+         *
+         *     The execution has ended, is paused, or `at` names the last event that counts. `dry_run` returns the plan alone.
+         */
+        post: operations["fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/executions/{execution_id}/signal": {
         parameters: {
             query?: never;
@@ -1464,6 +1486,7 @@ export interface components {
                 string
             ][];
             concurrency?: string;
+            notifications?: components["schemas"]["ExplainedPart"][];
         };
         /** FactDocument */
         FactDocument: {
@@ -1568,6 +1591,7 @@ export interface components {
                 [key: string]: unknown;
             };
             digest?: string | null;
+            fork?: string | null;
             /** @constant */
             type: "child";
         };
@@ -1599,6 +1623,64 @@ export interface components {
             at: string;
             /** @constant */
             type: "time";
+        };
+        /** ForkDocument */
+        ForkDocument: {
+            execution_id: string;
+            seq: number;
+        };
+        /** ForkOrigin */
+        ForkOrigin: {
+            execution: string;
+            seq: number;
+            from_step?: string | null;
+            /** @default false */
+            failed_only?: boolean;
+            /** @default [] */
+            before?: string[];
+        };
+        /** ForkPlan */
+        ForkPlan: {
+            kept: string[];
+            redone: components["schemas"]["RepeatedRun"][];
+            new: string[];
+            at: number;
+            /** @default [] */
+            dropped?: string[];
+            /** @default 0 */
+            kept_calls?: number;
+            /** @default 0 */
+            kept_iterations?: number;
+        };
+        /** ForkRequest */
+        ForkRequest: {
+            path?: string | null;
+            version?: number | null;
+            digest?: string | null;
+            text?: string | null;
+            /**
+             * @default canonical
+             * @enum {string}
+             */
+            dialect?: "canonical" | "auto";
+            at?: number | null;
+            from_step?: string | null;
+            /** @default false */
+            failed_only?: boolean;
+            workload?: {
+                [key: string]: unknown;
+            };
+            labels?: {
+                [key: string]: string;
+            };
+            /** @default false */
+            dry_run?: boolean;
+        };
+        /** ForkResponse */
+        ForkResponse: {
+            plan: components["schemas"]["ForkPlan"];
+            execution_id?: string;
+            problems?: components["schemas"]["ProblemDocument"][];
         };
         /** FrameLost */
         FrameLost: {
@@ -1974,6 +2056,11 @@ export interface components {
             problems: components["schemas"]["ProblemDocument"][];
             notes?: components["schemas"]["UpgradeNote"][];
         };
+        /** RepeatedRun */
+        RepeatedRun: {
+            run: string;
+            why: string;
+        };
         /** Requested */
         Requested: {
             path: string;
@@ -1995,6 +2082,7 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            fork?: components["schemas"]["ForkOrigin"] | null;
             /** @constant */
             fact: "playbook.execution.requested";
         };
@@ -2159,6 +2247,7 @@ export interface components {
             steps: components["schemas"]["StepDocument"][];
             compensation?: components["schemas"]["CompensationDocument"];
             cancelled?: components["schemas"]["CancelDocument"];
+            fork?: components["schemas"]["ForkDocument"];
             limits?: components["schemas"]["LimitDocument"][];
         };
         /** SignalRequest */
@@ -2233,6 +2322,8 @@ export interface components {
             failures?: components["schemas"]["IterationFailure"][];
             /** @default 0 */
             calls?: number;
+            /** @default 0 */
+            kept?: number;
             /** @default [] */
             running?: components["schemas"]["RunningCall"][];
             /** @default 0 */
@@ -2366,6 +2457,8 @@ export interface components {
             /** @default [] */
             stored?: string[];
             item?: unknown;
+            /** @default 0 */
+            kept?: number;
             /** @constant */
             fact: "task.done";
         };
@@ -7057,6 +7150,150 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["CommandResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    fork: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForkRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ForkResponse"];
                 };
             };
             /** @description The request is invalid */
