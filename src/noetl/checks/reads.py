@@ -8,8 +8,7 @@ from functools import cached_property
 from noetl.checks.pipelines import END, runs_before, ways
 from noetl.errors import Severity
 from noetl.net.graph import reachable
-from noetl.net.program import SAVED as SAVED
-from noetl.net.program import Program, TemplateUse
+from noetl.net.program import SAVED, Program, TemplateUse
 from noetl.net.scopes import EVENT_FIELDS, OLD_NAMES, PLACES, SEES_TASKS, SUBJECT, all_writes, readable, task_writes
 from noetl.output import ERROR_FIELDS, ERROR_KINDS, JSON, OUTPUT_FIELDS
 from noetl.playbook.kinds import Kind, Kinds
@@ -330,10 +329,9 @@ class ReadChecker:
         return tuple(dict.fromkeys(found))
 
     def _subject(self, use: TemplateUse, read: Read) -> None:
-        """What a notification knows about its execution."""
-        root, path = str(read.path[0]), read.path
-        if len(path) > 1 and path[1] not in SUBJECT[root]:
-            self._unknown_part(root, path[1], SUBJECT[root], use)
+        path, known = read.path, SUBJECT[str(read.path[0])]
+        if len(path) > 1 and path[1] not in known:
+            self._unknown_part(str(path[0]), path[1], known, use)
         elif path[:2] == ("execution", "error"):
             self._error(use, read, lenient=True)
         elif path[:2] == ("execution", "output") and len(path) > 2 and path[2] not in OUTPUT_FIELDS:
