@@ -188,6 +188,12 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "GET /results/{execution_id:str}/{digest:str}": lambda scene, side: Sent(
         "GET", f"/results/{scene.ended[side]}/{scene.results[side]}"
     ),
+    f"GET {_EXECUTION}/rows": lambda scene, side: Sent(
+        "GET", f"/executions/{scene.ended[side]}/rows?digest={scene.results[side]}"
+    ),
+    f"GET {_EXECUTION}/rows/file": lambda scene, side: Sent(
+        "GET", f"/executions/{scene.ended[side]}/rows/file?digest={scene.results[side]}"
+    ),
     "GET /triggers": _always("GET", "/triggers"),
     "GET /triggers/one": _named("GET", "/triggers/one?path={side}/timed&name=poll"),
     "POST /triggers/pause": _named("POST", "/triggers/pause?path={side}/timed&name=poll"),

@@ -29,6 +29,7 @@ from noetl.server.routes import (
     logs,
     playbooks,
     results,
+    rows,
     run,
     saved,
     triggers,
@@ -108,7 +109,21 @@ def openapi_config() -> OpenAPIConfig:
 BODY_MAX: Final = 2 << 20
 _PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a request
 
-_ROUTES: Final = (admin, playbooks, check, executions, run, logs, call_logs, results, saved, triggers, hooks, static)
+_ROUTES: Final = (
+    admin,
+    playbooks,
+    check,
+    executions,
+    run,
+    logs,
+    call_logs,
+    results,
+    rows,
+    saved,
+    triggers,
+    hooks,
+    static,
+)
 
 
 class _Request(Request[Any, Any, Any]):

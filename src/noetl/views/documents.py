@@ -23,7 +23,7 @@ from noetl.ids import call_id, frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.log import instant, readable
-from noetl.views.runs import RunRecord, Runs, Tally, permit_words
+from noetl.views.runs import RunRecord, Runs, Tally, item_text, permit_words
 
 NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
 RUNNING_SHOWN_MAX = 5  # running calls of one run that are listed
@@ -196,6 +196,7 @@ class RunningCall(Struct, frozen=True, kw_only=True, omit_defaults=True):
     duration_s: float | None = None  # until now; None: the reader computes it
     attempt: int = 1
     worker: str = ""  # the worker that runs it
+    item: str = ""  # of an iteration: its item, on one line; "" if the item is in the result store
 
 
 class StepDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -433,8 +434,10 @@ def _run(record: RunRecord, until: datetime | None) -> StepDocument:
     )
 
 
-def running_calls(record: RunRecord, until: datetime | None = None) -> tuple[RunningCall, ...]:
-    """The first calls that take long."""
+def running_calls(
+    record: RunRecord, until: datetime | None = None, state: State | None = None
+) -> tuple[RunningCall, ...]:
+    """The first calls that take long. `state`: it has the items of iterations."""
     facts = sorted(record.running.items(), key=lambda item: item[0] or 0)[:RUNNING_SHOWN_MAX]
     return tuple(
         RunningCall(
@@ -444,6 +447,7 @@ def running_calls(record: RunRecord, until: datetime | None = None) -> tuple[Run
             duration_s=_between(fact.started_at, until),
             attempt=fact.attempt,
             worker=fact.worker,
+            item="" if state is None else item_text(state, fact.frame),
         )
         for _, fact in facts
     )

@@ -14,15 +14,17 @@ from msgspec import Struct, field
 from noetl.engine import Event, apply, facts
 from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForPermit, ForSignal, ForTime
 from noetl.engine.state import State
-from noetl.escape import one_line
+from noetl.escape import one_line, shorten
 from noetl.ids import frame_parts
 from noetl.net.program import BODY
 from noetl.output import Failure
+from noetl.template.values import to_json
 from noetl.views.log import instant
 
 PRINTED_LINES_MAX = 10  # the last lines that a call has printed
 PRINTED_CHARS_MAX = 2_000
 FAILURES_KEPT_MAX = 5  # failed iterations of one run; all are counted
+ITEM_CHARS_MAX = 200  # of an item on one line
 BLOCKS_KEPT_MAX = 100  # ended blocks of one run for each status; all are counted
 
 
@@ -306,6 +308,16 @@ def _with_blocks(record: RunRecord) -> Iterator[RunRecord]:
     yield record
     for block in record.blocks.values():
         yield from _with_blocks(block)
+
+
+def item_text(state: State, frame: str) -> str:
+    """The item of an unfinished iteration on one line; "": it is none, or its item is in the result store."""
+    run, index = frame_parts(frame)
+    found = state.runs.get(run)
+    items = found.loop.items if found is not None and found.loop is not None else None
+    if index is None or items is None or index >= len(items):
+        return ""
+    return shorten(one_line(to_json(items[index])), ITEM_CHARS_MAX)
 
 
 def lost_words(fact: facts.FrameLost) -> str:

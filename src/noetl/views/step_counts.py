@@ -65,7 +65,7 @@ class StepCount(Struct, kw_only=True):
     ok: int = 0
     failed: int = 0
     handled: int = 0  # failed runs whose failure an arc has handled
-    stopped: int = 0  # stopped with the execution
+    stopped: int = 0  # stopped with the execution, or by its cancellation
     retries: int = 0  # retries of tasks
     total: int = 0  # iterations of the newest loop
     done: int = 0
@@ -106,7 +106,7 @@ class Counts:
             count.tokens -= 1
             count.waiting -= waited
             touched[step] = True
-        for step in (*self._tokens(state, fact), *self._steps(fact)):
+        for step in (*self._tokens(state, fact), *self._steps(state, fact)):
             touched[step] = True
         for step in self._frames(state, fact):
             touched.setdefault(step, False)
@@ -139,7 +139,7 @@ class Counts:
             self._at(token.step).tokens += 1
         return [token.step for token in made]
 
-    def _steps(self, fact: Fact) -> list[str]:
+    def _steps(self, state: State, fact: Fact) -> list[str]:
         """The steps of which a run has started, ended or been routed."""
         match fact:
             case facts.StepScheduled():
@@ -148,8 +148,8 @@ class Counts:
                 return self._begun(run)
             case facts.StepDone(run=run) | facts.LoopDone(run=run):
                 return self._ended(run, failed=False)
-            case facts.StepFailed(run=str(run)):
-                return self._ended(run, failed=True)
+            case facts.StepFailed(run=str(run), error=error):
+                return self._ended(run, failed=True, stopped=state.status == "cancelling" and error.kind == "cancelled")
             case facts.StepFailed(run=None):
                 for step, _ in self._spent[:1]:
                     self._at(step).failed += 1
@@ -180,7 +180,7 @@ class Counts:
         count.scheduled, count.running = count.scheduled - 1, count.running + 1
         return [live.step]
 
-    def _ended(self, run: str, *, failed: bool) -> list[str]:
+    def _ended(self, run: str, *, failed: bool, stopped: bool = False) -> list[str]:
         live = self._runs[run]
         if live.block:
             del self._runs[run]
@@ -188,7 +188,7 @@ class Counts:
         live.failed = failed
         count = self._at(live.step)
         self._out(count, live)
-        self._stand(run, count, "failed" if failed else "ok")
+        self._stand(run, count, "stopped" if stopped else "failed" if failed else "ok")
         return [live.step]
 
     def _stand(self, run: str, count: StepCount, *names: str) -> None:

@@ -28,7 +28,7 @@ from noetl.views.documents import (
     running_calls,
 )
 from noetl.views.log import instant, name_of
-from noetl.views.runs import RunRecord, Runs, lost_words, permit_words, waits_for
+from noetl.views.runs import RunRecord, Runs, item_text, lost_words, permit_words, waits_for
 from noetl.views.step_counts import Counts, Sample, Track
 
 RUNS_SHOWN_MAX = 200  # runs of one step: the first ones and the newest
@@ -50,6 +50,7 @@ class CallBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_at: str | None = None  # None: it was skipped, or never started
     ms: float = 0.0
     error: str | None = None
+    item: str = ""  # of an iteration: its item, on one line
 
 
 class RunBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +70,7 @@ class RunBar(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls_left_out: int = 0
     running: tuple[RunningCall, ...] = ()  # calls that take long, in the order of the iterations
     running_left_out: int = 0
+    width: int = 0  # of a loop that runs: iterations at a time, at most
     lost: int = 0  # workers that were lost while they held a frame of it
     retries: int = 0
     error: Failure | None = None
@@ -132,6 +134,7 @@ class TimelineDocument(Struct, frozen=True, kw_only=True):
     clock: tuple[Sample, ...]  # seq, milliseconds since `started_at`
     writes: tuple[Sample, ...]  # seq of a fact that changed ctx
     kinds: dict[str, int]  # name → number of facts
+    why: str | None = None  # why the whole execution does not advance now: it is paused, or no process runs it
 
 
 class _Span(Struct, kw_only=True):
@@ -241,6 +244,7 @@ class Timeline:
                 started_at=None if fact.started_at is None else instant(fact.started_at),
                 ms=fact.ms,
                 error=None if error is None else error.message[:WORDS_MAX],
+                item=item_text(self.state, fact.frame),
             )
         )
         if len(span.calls) > CALLS_SHOWN_MAX:
@@ -297,7 +301,8 @@ class Timeline:
         return StepLine(step=step, changes=track.samples(), runs=bars, runs_left_out=left_out)
 
     def _bar(self, record: RunRecord) -> RunBar:
-        span = self._spans[record.id]
+        span, live = self._spans[record.id], self.state.runs.get(record.id)
+        loop = live.loop if live is not None and live.output is None else None
         ended = sum(block.ended_at is not None for block in record.blocks.values())
         blocks = tuple(map(self._bar, islice(record.blocks.values(), RUNS_SHOWN_MAX)))
         return RunBar(
@@ -313,8 +318,9 @@ class Timeline:
             iterations=iterations_of(record),
             calls=tuple(span.calls),
             calls_left_out=span.calls_left_out,
-            running=running_calls(record),
+            running=running_calls(record, None, self.state),
             running_left_out=max(0, len(record.running) - RUNNING_SHOWN_MAX),
+            width=loop.width if loop is not None else 0,
             lost=record.lost,
             retries=record.retries,
             error=record.error,

@@ -276,6 +276,7 @@ class Why(Struct, frozen=True, kw_only=True):
     tokens: tuple[TokenWhy, ...]
     ways: tuple[TokenRoute, ...]  # possible routes, when it neither ran nor was reached
     unreached: str | None = None  # the reason, when there is no route to it
+    now: str | None = None  # why the whole execution does not advance now; only a server knows it
 
 
 def why(program: Program, execution_id: str, events: Iterable[Event], step: str) -> Why:

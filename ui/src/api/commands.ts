@@ -3,16 +3,17 @@
 import { toast } from "../design/toasts";
 import { post } from "./client";
 import { errorMessage } from "./problem";
+import type { Started } from "./types";
 
 export type Command = "pause" | "resume" | "cancel" | "retry" | "signal";
 
-const CONFIRMATIONS: Record<Command, string> = {
-  pause: "Paused: running calls finish, no new step starts",
-  resume: "Resumed",
-  cancel: "Cancelled",
-  retry: "Retrying the failed parts",
-  signal: "Signal sent",
-};
+/** What has happened, by the status after the command: a cancellation takes as long as its running calls. */
+function confirmationOf(name: Command, status: string): string {
+  if (name === "pause") return "Paused: running calls finish, no new step starts";
+  if (name === "resume") return "Resumed";
+  if (name === "cancel") return status === "cancelled" ? "Cancelled" : "Cancelling: running calls have 10 s to stop";
+  return name === "retry" ? "Retrying the failed parts" : "Signal sent";
+}
 
 const listeners = new Set<(id: string) => void>();
 
@@ -24,8 +25,8 @@ export function onCommand(listener: (id: string) => void): () => void {
 
 export async function sendCommand(id: string, name: Command, body: object = {}): Promise<boolean> {
   try {
-    await post(`/executions/${id}/${name}`, body);
-    toast(CONFIRMATIONS[name]);
+    const { status } = await post<Started>(`/executions/${id}/${name}`, body);
+    toast(confirmationOf(name, status));
     for (const listener of listeners) listener(id);
     return true;
   } catch (error) {
@@ -46,6 +47,19 @@ interface ExecutionState {
 
 /** It is not finished, and no process runs it. */
 export const isInterrupted = ({ status, owner_alive: owned }: ExecutionState): boolean => isLive(status) && owned === false;
+
+interface Held {
+  status: string;
+  why?: string | null; // why the whole execution does not advance
+}
+
+/** Nothing of it runs, although it has not ended: "paused", "interrupted"; null: it runs. */
+export function heldAs({ status, why }: Held): string | null {
+  if (why?.startsWith("interrupted") === true) return "interrupted";
+  return status === "paused" ? status : null;
+}
+
+export const isHeld = (state: Held): boolean => heldAs(state) !== null;
 
 const REFUSED_FACTS = 3; // a refused request has three facts: requested, evaluated, processed
 

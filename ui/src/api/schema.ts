@@ -971,6 +971,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/executions/{execution_id}/rows": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A large result as rows, in pages
+         * @description Give `digest` or `run`. Results above 64 MiB have no rows: `GET /results` serves them.
+         */
+        get: operations["rows"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/rows/file": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * A large result as a file
+         * @description CSV has a line with the names of the columns; lists and maps in it are JSON.
+         */
+        get: operations["rows_file"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/saved": {
         parameters: {
             query?: never;
@@ -1187,6 +1227,8 @@ export interface components {
             /** @default 0 */
             ms?: number;
             error?: string | null;
+            /** @default  */
+            item?: string;
         };
         /** CallWhy */
         CallWhy: {
@@ -1226,6 +1268,13 @@ export interface components {
         CheckResponse: {
             ok: boolean;
             problems: components["schemas"]["ProblemDocument"][];
+        };
+        /** Column */
+        Column: {
+            name: string;
+            type: string;
+            /** @default false */
+            nullable?: boolean;
         };
         /** CommandResponse */
         CommandResponse: {
@@ -2130,6 +2179,15 @@ export interface components {
              */
             pools?: string[];
         };
+        /** RowsPage */
+        RowsPage: {
+            shape: string;
+            columns: components["schemas"]["Column"][];
+            rows: unknown[][];
+            places: number[];
+            total: number;
+            found: number;
+        };
         /** RunBar */
         RunBar: {
             id: string;
@@ -2150,6 +2208,8 @@ export interface components {
             running?: components["schemas"]["RunningCall"][];
             /** @default 0 */
             running_left_out?: number;
+            /** @default 0 */
+            width?: number;
             /** @default 0 */
             lost?: number;
             /** @default 0 */
@@ -2213,6 +2273,8 @@ export interface components {
             attempt?: number;
             /** @default  */
             worker?: string;
+            /** @default  */
+            item?: string;
         };
         /** SavedItem */
         SavedItem: {
@@ -2504,6 +2566,7 @@ export interface components {
             kinds: {
                 [key: string]: number;
             };
+            why?: string | null;
         };
         /** TimelineMark */
         TimelineMark: {
@@ -2637,6 +2700,7 @@ export interface components {
             tokens: components["schemas"]["TokenWhy"][];
             ways: components["schemas"]["TokenRoute"][];
             unreached?: string | null;
+            now?: string | null;
         };
         /** WhySource */
         WhySource: {
@@ -9901,6 +9965,284 @@ export interface operations {
             };
             /** @description The range is outside of the result */
             416: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    rows: {
+        parameters: {
+            query?: {
+                /** @description sha256 of a stored result, in hex */
+                digest?: string | null;
+                /** @description a loop: the results of its iterations */
+                run?: string | null;
+                /** @description rows to skip */
+                offset?: number;
+                limit?: number;
+                /** @description only rows that contain it */
+                text?: string;
+            };
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RowsPage"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    rows_file: {
+        parameters: {
+            query?: {
+                /** @description sha256 of a stored result, in hex */
+                digest?: string | null;
+                /** @description a loop: the results of its iterations */
+                run?: string | null;
+                format?: "json" | "csv";
+            };
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description All rows, as an attachment */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "*/*": string;
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };

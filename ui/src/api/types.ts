@@ -21,6 +21,7 @@ export type Change = Schemas["CtxChange"];
 export type Fact = Schemas["FactDocument"];
 export type FactLine = Schemas["FactLine"];
 export type FactsPage = Schemas["FactsPage"];
+export type RowsPage = Schemas["RowsPage"];
 export type Why = Schemas["Why"];
 export type RunWhy = Schemas["RunWhy"];
 export type ArcEvaluation = Schemas["ArcCheck"];

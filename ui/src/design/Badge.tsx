@@ -21,6 +21,7 @@ const TONES: Record<string, Tone> = {
   in_progress: "running",
   cancelling: "waiting",
   paused: "waiting",
+  interrupted: "waiting",
   waiting: "waiting",
   scheduled: "waiting",
 };

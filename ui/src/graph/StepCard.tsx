@@ -3,7 +3,7 @@ import { memo } from "react";
 import type { GraphStep } from "../api/types";
 import { useGraphState } from "./context";
 import { KindIcon } from "./KindIcon";
-import type { StepState } from "./overlay";
+import type { Progress, StepState } from "./overlay";
 
 export type StepNode = Node<{ step: GraphStep }, "step">;
 
@@ -31,22 +31,30 @@ function Badges({ step }: { step: GraphStep }) {
   );
 }
 
-function Progress({ progress }: { progress: NonNullable<StepState["progress"]> }) {
-  const { done, lost, total } = progress;
+function ProgressBar({ progress }: { progress: Progress }) {
+  const { done, lost, running, total } = progress;
   const part = (count: number) => `${total === 0 ? 0 : (100 * count) / total}%`;
   return (
     <div className="progress" title={`${done} of ${total} iterations, ${lost} failed`}>
       <i className="done" style={{ width: part(done) }} />
       <i className="lost" style={{ width: part(lost) }} />
+      <i className="running" style={{ width: part(running) }} />
     </div>
   );
 }
 
 function describeStep(step: GraphStep, state: StepState | undefined): string {
   if (state === undefined) return step.kinds.join(" · ") || "no task";
-  const { progress } = state;
-  const counted = progress === null ? "" : ` ${(progress.done + progress.lost).toLocaleString()}/${progress.total.toLocaleString()}`;
-  return state.text + counted;
+  return state.progress === null ? state.text : describeLoop(state, state.progress);
+}
+
+/** "done 3/3" only if all have succeeded; otherwise each kind of iteration has its own number. */
+function describeLoop(state: StepState, progress: Progress): string {
+  const { done, lost, running, total } = progress;
+  if (lost === 0 && running === 0) return `${state.text} ${done.toLocaleString()}/${total.toLocaleString()}`;
+  const ended = ["ok", "error", "handled", "stopped"].includes(state.tone);
+  const parts: [number, string][] = [[done, "ok"], [lost, "failed"], [running, "running"], [total - done - lost - running, ended ? "not run" : "waiting"]];
+  return parts.filter(([count]) => count > 0).map(([count, what]) => `${count.toLocaleString()} ${what}`).join(" · ");
 }
 
 function Card({ step }: { step: GraphStep }) {
@@ -86,7 +94,7 @@ function Card({ step }: { step: GraphStep }) {
           {state.tokens > 1 ? state.tokens : ""}
         </span>
       )}
-      {state?.progress != null && <Progress progress={state.progress} />}
+      {state?.progress != null && <ProgressBar progress={state.progress} />}
     </button>
   );
 }

@@ -18,9 +18,9 @@ export function sizeOf(step: GraphStep): Size {
   const badges = [step.join, step.gate, step.fork].filter(Boolean).length * 40;
   const title = step.name.length * TITLE_CHAR + 98 + badges;
   const kinds = step.kinds.join(" · ").length * SMALL_CHAR + 64;
-  // Room for "running 99,222/100,000" in a loop, or for the reason of a wait.
+  // Room for "99,222 ok · 3 failed · 64 running" in a loop, or for the reason of a wait.
   const least = step.loop !== null || step.kinds.includes("wait") ? 240 : 168;
-  return { width: Math.round(Math.min(280, Math.max(least, title, kinds))), height: step.loop === null ? 62 : 70 };
+  return { width: Math.round(Math.min(280, Math.max(least, title, kinds))), height: step.loop === null ? 62 : 78 };
 }
 
 /** The label of an arc; null: it has none. */

@@ -8,7 +8,15 @@ export interface StepState {
   tokens: number;
   runs: number; // scheduled, running or ended
   retries: number;
-  progress: { done: number; lost: number; total: number } | null;
+  progress: Progress | null; // of a loop
+}
+
+/** The iterations of a loop. Those that are neither done, lost nor running wait, or were not run. */
+export interface Progress {
+  done: number; // succeeded
+  lost: number; // failed
+  running: number; // calls that take long: known for the present only
+  total: number;
 }
 
 export interface ArcState {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
 
@@ -16,7 +17,9 @@ from noetl.api.analysis import FactsPage
 from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPage
 from noetl.control.live_execution import turn
 from noetl.engine import Event
-from noetl.errors import NotFound
+from noetl.engine.state import LIVE
+from noetl.errors import NoetlError, NotFound
+from noetl.ports import WorkerRegistry
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import SLICE_FACTS, OutputLoader, checked_id, load_show_document, locate_output, read_runs
 from noetl.server.params import (
@@ -41,6 +44,7 @@ from noetl.server.subscriptions import SubscriberResponse
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
 from noetl.views.log import events_of, name_of, readable
 from noetl.views.runs import Runs
+from noetl.views.stalls import PoolLoad, with_reasons, with_stalls
 from noetl.views.timeline import (
     ExecutionMoment,
     FactDocument,
@@ -162,7 +166,9 @@ async def reasons(
     if program.limited:
         document = await load_show_document(context.runs, services, execution_id)
         name_holders(found.runs, document.limits or ())
-    return found
+    if head.status not in LIVE:
+        return found
+    return with_reasons(found, await _load_timeline(context, execution_id))
 
 
 async def _check_exists(services: ServicesParam, execution_id: str) -> None:
@@ -217,7 +223,24 @@ _encode = msgspec.json.Encoder().encode
 @read_execution("/timeline", "The whole execution for one screen: steps, runs, arcs and counts along the log")
 async def timeline(context: ContextParam, execution_id: ExecutionId) -> TimelineDocument:
     """Counts of long loops are sampled; they are exact wherever something begins or ends."""
-    return (await context.timelines.get(checked_id(execution_id))).document()
+    return await _load_timeline(context, execution_id)
+
+
+async def _load_timeline(context: ContextParam, execution_id: str) -> TimelineDocument:
+    """With the reasons why it does not advance, which are not in the log."""
+    services, document = context.services, (await context.timelines.get(checked_id(execution_id))).document()
+    if document.status not in LIVE:
+        return document
+    head, program = await services.listing.head(execution_id), None
+    with suppress(NoetlError):  # without a readable playbook the pools are unknown
+        program = await services.playbooks.by_digest(document.digest)
+    return with_stalls(document, program, partial(_load_of, services.workers), owner_alive=head.owner_alive)
+
+
+def _load_of(workers: WorkerRegistry, pool: str) -> PoolLoad:
+    known = [each for each in workers.workers() if each.pool == pool]
+    slots = workers.slots(pool)
+    return PoolLoad(max(len(known), bool(slots)), slots, sum(each.busy for each in known if not each.leaving))
 
 
 @read_execution("/moment", "A fact, the ctx right after it, and the changes to ctx")

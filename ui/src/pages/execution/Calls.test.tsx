@@ -28,7 +28,7 @@ test("a call that takes long is shown while it runs, and only now", () => {
   const { rerender } = render(<Calls execution="x" run={run} cursor={{ seq: 9, live: true, move: () => undefined }} />);
   expect(screen.getByText("fetch")).toBeTruthy();
   expect(screen.getByText("attempt 2")).toBeTruthy();
-  expect(screen.getByText("worker-1")).toBeTruthy();
+  expect(screen.getByText("on worker-1")).toBeTruthy();
   expect(screen.getByText("3 more")).toBeTruthy();
   rerender(<Calls execution="x" run={run} cursor={{ seq: 5, live: false, move: () => undefined }} />);
   expect(screen.queryByText("fetch")).toBeNull();

@@ -8,6 +8,13 @@ import { OutputView } from "./OutputView";
 import type { Cursor } from "./useCursor";
 import { useFact } from "./useFact";
 
+/** The iteration of a call: its number and its item. */
+function Item({ id, item }: { id: string; item: string | undefined }) {
+  const iteration = /\[\d+\](?=\/\d+$)/.exec(id)?.[0];
+  if (iteration === undefined) return null;
+  return <span className="attempt-item"><code>{iteration}</code> {item !== undefined && item !== "" && <code className="cut" title={item}>{item}</code>}</span>;
+}
+
 interface CallProps {
   execution: string;
   call: CallBar;
@@ -30,10 +37,11 @@ function Call({ execution, call, onPick }: CallProps) {
         </button>
         <button type="button" className="attempt" onClick={() => onPick(call.seq)}>
           <span className={`event-dot ${toneOf(call.status)}`} aria-hidden="true" />
-          <code className="cut">{call.task}</code>
+          <code>{call.task}</code>
+          <Item id={call.id} item={call.item} />
           <span className="soft">{call.status}, {call.directive}{call.attempt > 1 && `, attempt ${call.attempt}`}</span>
           <span className="faint numbers">{duration((call.ms ?? 0) / 1000)}</span>
-          {call.error != null && <span className="bad cut">{call.error}</span>}
+          {call.error != null && <span className="attempt-error bad">{call.error}</span>}
         </button>
       </div>
       {open && <CallOutput execution={execution} seq={call.seq} />}
@@ -54,10 +62,11 @@ function RunningCalls({ run }: { run: RunBar }) {
         {calls.map((call) => (
           <li key={call.id} className="attempt">
             <span className={`event-dot ${toneOf("running")}`} aria-hidden="true" />
-            <code className="cut">{run.iterations == null ? call.task : `${call.id} ${call.task}`}</code>
+            <code>{call.task}</code>
+            <Item id={call.id} item={call.item} />
             {(call.attempt ?? 1) > 1 && <span className="soft">attempt {call.attempt}</span>}
             <span className="faint numbers">{duration(secondsBetween(call.since, now))}</span>
-            {call.worker !== undefined && call.worker !== "" && <span className="soft">{call.worker}</span>}
+            {call.worker !== undefined && call.worker !== "" && <span className="soft">on {call.worker}</span>}
           </li>
         ))}
         {left > 0 && <li className="faint">{left.toLocaleString()} more</li>}

@@ -1,6 +1,6 @@
 import { type CSSProperties, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { get, isNotFound } from "../../api/client";
-import { onCommand } from "../../api/commands";
+import { heldAs, onCommand } from "../../api/commands";
 import type { Head, Timeline } from "../../api/types";
 import type { Connection } from "../../api/stream";
 import { useResource } from "../../api/useResource";
@@ -18,6 +18,7 @@ import { Scrubber } from "./Scrubber";
 import { Summary } from "./Summary";
 import "./execution.css";
 import "./data/data.css";
+import { ExecutionContext } from "./data/execution";
 import { useCursor } from "./useCursor";
 import { useTimeline } from "./useTimeline";
 
@@ -56,6 +57,7 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
     navigate(withQuery(now.current, { step: same ? null : name }), { replace: true });
   }, []);
   return (
+    <ExecutionContext value={timeline.execution_id}>
     <div className="execution">
       <Summary timeline={timeline} connection={connection} owned={owned} />
       <div className="execution-top">
@@ -75,6 +77,7 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
         />
       </section>
     </div>
+    </ExecutionContext>
   );
 }
 
@@ -108,6 +111,7 @@ export default function ExecutionPage({ location, values }: PageProps) {
       </div>
     );
   }
-  const owned = head === undefined || head.owner_alive || shown.seq > head.seq; // a longer log means that a process runs it
+  // A longer log means that a process runs it.
+  const owned = timeline !== null ? heldAs(timeline) !== "interrupted" : head === undefined || head.owner_alive || shown.seq > head.seq;
   return <ExecutionView key={id} location={location} timeline={shown} loaded={timeline !== null} owned={owned} connection={connection} />;
 }

@@ -1,5 +1,5 @@
 import { useCallback, useMemo, useState } from "react";
-import { isLive } from "../../api/commands";
+import { isHeld, isLive } from "../../api/commands";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { useTheme } from "../../app/theme";
 import { EmptyState } from "../../design/EmptyState";
@@ -51,7 +51,7 @@ function toggled(steps: ReadonlySet<string>, step: string): ReadonlySet<string> 
 export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set());
   const theme = `${useTheme()} ${useMediaQuery("(prefers-color-scheme: dark)")}`;
-  const ticking = isLive(timeline.status) && timeline.status !== "paused";
+  const ticking = isLive(timeline.status) && !isHeld(timeline);
   const now = useNow(500, ticking);
   const started = Date.parse(timeline.started_at);
   const recorded = msAt(timeline.clock, timeline.seq);

@@ -26,7 +26,9 @@ export function summaryOf(runs: readonly RunBar[], until: number): string {
   if (last === undefined) return "";
   const seconds = last.started_at == null ? null : secondsBetween(last.started_at, last.ended_at ?? until);
   const { iterations } = last;
-  const counted = iterations == null ? "" : ` · ${(iterations.succeeded + iterations.failed).toLocaleString()}/${iterations.count.toLocaleString()}`;
+  if (last.why != null && last.ended_at == null) return last.why;
+  const failed = iterations == null || iterations.failed === 0 ? "" : ` · ${iterations.failed.toLocaleString()} failed`;
+  const counted = iterations == null ? "" : ` · ${iterations.succeeded.toLocaleString()}/${iterations.count.toLocaleString()}${failed}`;
   return `${duration(seconds)}${counted}${runs.length > 1 ? ` · ×${runs.length}` : ""}`;
 }
 
@@ -65,7 +67,7 @@ export const GanttRow = memo(function GanttRow(props: RowProps) {
           </button>
         )}
         <button type="button" className="gantt-name cut" aria-pressed={selected} onClick={onSelect}>{label}</button>
-        <span className="gantt-summary faint numbers cut">{summary}</span>
+        <span className="gantt-summary faint numbers cut" title={summary}>{summary}</span>
       </span>
       <canvas ref={canvas} className="gantt-canvas" onClick={pick} aria-hidden="true" />
     </div>

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { sendCommand, isLive } from "../../api/commands";
+import { sendCommand, heldAs, isHeld, isLive } from "../../api/commands";
 import type { RunBar, Timeline } from "../../api/types";
 import { Link } from "../../app/router";
 import { useHasScope } from "../../app/session";
@@ -50,29 +50,54 @@ function OutputSection({ id, run }: { id: string; run: RunBar }) {
   );
 }
 
+/** Each kind of iteration has its own number: a failed one is not done. */
+function IterationCounts({ run, iterations }: { run: RunBar; iterations: NonNullable<RunBar["iterations"]> }) {
+  const { count, succeeded, failed, inside } = iterations;
+  const running = (run.running?.length ?? 0) + (run.running_left_out ?? 0);
+  const waiting = count - succeeded - failed - running;
+  const limit = run.width ?? 0;
+  return (
+    <span className="row wrap numbers counts">
+      <span>{count.toLocaleString()} iterations:</span>
+      <span className="count-ok">{succeeded.toLocaleString()} ok</span>
+      {failed > 0 && <b className="bad">{failed.toLocaleString()} failed</b>}
+      {(run.retries ?? 0) > 0 && <span>{run.retries?.toLocaleString()} retried</span>}
+      {running > 0 && <span className="count-running">{running.toLocaleString()} running</span>}
+      {waiting > 0 && (
+        <span className="soft">
+          {waiting.toLocaleString()} {run.ended_at == null ? "waiting" : "not run"}
+          {run.ended_at == null && limit > 0 && running >= limit && `, at most ${limit.toLocaleString()} at a time`}
+        </span>
+      )}
+      {inside != null && <span>inside: {inside.succeeded.toLocaleString()} of {inside.count.toLocaleString()} ok{inside.failed > 0 && `, ${inside.failed.toLocaleString()} failed`}</span>}
+    </span>
+  );
+}
+
 function RunSummary({ run, timeline }: { run: RunBar; timeline: Timeline }) {
   const { iterations } = run;
-  const running = run.ended_at == null && isLive(timeline.status);
+  const running = run.ended_at == null && isLive(timeline.status) && !isHeld(timeline);
   const now = useNow(500, running);
   const seconds = run.started_at == null ? null : secondsBetween(run.started_at, run.ended_at ?? (running ? now : timeline.updated_at));
   return (
     <div className="row wrap">
-      <StatusBadge status={run.why == null ? run.status : "waiting"} />
+      <StatusBadge status={statusNow(run, timeline)} />
       {run.handled === true && <span className="mini" title="An arc handles the failure">handled</span>}
       {run.why != null && <span>{run.why}</span>}
       {run.ended_at != null === (run.status !== "running") && <span className="numbers">{duration(seconds)}</span>}
-      {iterations != null && (
-        <span className="numbers">
-          {iterations.succeeded.toLocaleString()} of {iterations.count.toLocaleString()} iterations
-          {iterations.failed > 0 && <b className="bad">, {iterations.failed.toLocaleString()} failed</b>}
-          {iterations.inside != null && `, ${iterations.inside.succeeded.toLocaleString()} of ${iterations.inside.count.toLocaleString()} inside`}
-        </span>
-      )}
+      {iterations != null && <IterationCounts run={run} iterations={iterations} />}
       {(run.lost ?? 0) > 0 && <span className="soft">{run.lost === 1 ? "1 lost worker" : `${run.lost?.toLocaleString()} lost workers`}</span>}
       {run.retry_of != null && <span className="soft">retry of {run.retry_of}</span>}
       {run.child != null && <Link to={`/executions/${run.child}`}>called playbook</Link>}
     </div>
   );
+}
+
+/** The status of a run in the words of the execution: it may be paused, interrupted or cancelled with it. */
+function statusNow(run: RunBar, timeline: Timeline): string {
+  if (run.status === "stopped" && timeline.status === "cancelled") return "cancelled";
+  if (run.why == null || run.ended_at != null) return run.status;
+  return run.why === timeline.why ? (heldAs(timeline) ?? timeline.status) : "waiting";
 }
 
 /** The run as it was at this moment, when it was still running. */

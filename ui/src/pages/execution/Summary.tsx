@@ -28,6 +28,20 @@ function By({ timeline }: { timeline: Timeline }) {
   return by === null ? null : <span>· by {by}</span>;
 }
 
+const SHOWN_STALLS = 3;
+
+/** Why nothing happens: the whole execution does not advance, or steps wait for workers. */
+function Stalls({ timeline }: { timeline: Timeline }) {
+  const runs = timeline.steps.flatMap((line) => line.runs).filter((run) => run.why?.startsWith("waits for a worker"));
+  const reasons = timeline.why != null ? [timeline.why] : runs.map((run) => `${run.step} ${run.why ?? ""}`);
+  if (reasons.length === 0) return null;
+  return (
+    <p className="notice waiting lost" role="status">
+      {reasons.slice(0, SHOWN_STALLS).join("; ")}{reasons.length > SHOWN_STALLS && ` and ${reasons.length - SHOWN_STALLS} more`}
+    </p>
+  );
+}
+
 interface SummaryProps {
   timeline: Timeline;
   connection: Connection;
@@ -49,6 +63,7 @@ export const Summary = memo(function Summary({ timeline, connection, owned }: Su
           <StatusBadge status={isInterrupted({ ...timeline, owner_alive: owned }) ? "interrupted" : status} />
           {live && connection === "lost" && <span className="notice waiting lost" role="status">The server does not answer. Trying again.</span>}
         </div>
+        {live && <Stalls timeline={timeline} />}
         <div className="row wrap soft numbers">
           <span title={wholeTime(started)}>started {shortTime(started)}</span>
           <span>· {duration(secondsBetween(started, live && owned ? now : timeline.updated_at))}</span>

@@ -1,4 +1,5 @@
 import { get } from "../../api/client";
+import { isLive } from "../../api/commands";
 import type { ArcEvaluation, GuardEvaluation, RunWhy, Why } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { ErrorNotice } from "../../design/ErrorNotice";
@@ -68,6 +69,15 @@ function RunReasons({ run }: { run: RunWhy }) {
   );
 }
 
+function summaryOf({ step, ran, runs, status }: Why): string {
+  if (ran === 0) return `${step} did not run.`;
+  const last = runs.at(-1);
+  const often = ran === 1 ? "once" : `${ran.toLocaleString()} times`;
+  if (last === undefined || last.ended != null || !isLive(status)) return `${step} ran ${often}.`;
+  const now = last.running != null ? `runs the task ${last.running}` : last.waits_for != null ? "waits" : "has not ended";
+  return `${step} has started ${often}; ${last.id} ${now}.`;
+}
+
 /** Why a step ran, waited or did not run, with the values that its guards read. */
 export function WhyPane({ id, step, last }: { id: string; step: string; last: number }) {
   const { data: why, error, reload } = useResource<Why>(`${id} ${step} ${last}`, (signal) => get(`/executions/${id}/why`, { step }, signal));
@@ -76,9 +86,10 @@ export function WhyPane({ id, step, last }: { id: string; step: string; last: nu
   return (
     <div className="stack why">
       <p className="soft">
-        {why.ran > 0 ? `${step} ran ${why.ran === 1 ? "once" : `${why.ran.toLocaleString()} times`}.` : `${step} did not run.`}
+        {summaryOf(why)}
         {why.ran > why.runs.length && ` The last ${why.runs.length} are shown.`}
       </p>
+      {why.now != null && <p className="notice waiting">Nothing runs now: {why.now}.</p>}
       {why.tokens.map((token) => (
         <section key={token.source.token}>
           <h2>A token waits: {token.source.token}</h2>

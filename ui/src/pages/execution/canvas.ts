@@ -1,5 +1,6 @@
 /** Draws the bars of a step on a canvas, which stays fast with thousands of runs. */
 
+import { isLive } from "../../api/commands";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { msAt } from "./clock";
 import type { Scale } from "./timescale";
@@ -113,7 +114,8 @@ export function paintProgress(canvas: Canvas, timeline: Timeline, scale: Scale, 
   };
   context.fillStyle = colours.running;
   context.globalAlpha = 0.28;
-  context.fillRect(first.x, 3, Math.max(2, last.x - first.x), room);
+  const until = line.runs.at(-1)?.ended_at == null && isLive(timeline.status) ? width : last.x; // it still runs
+  context.fillRect(first.x, 3, Math.max(2, until - first.x), room);
   context.globalAlpha = 1;
   context.fillStyle = last.all >= 1 ? colours.ok : colours.running;
   area((point) => point.all);

@@ -123,3 +123,18 @@ test("the times on the axis are all different, also near a break", () => {
   expect(labels(3, 12_700, 12_700)).toEqual(["0 ms", "2 ms", "12.7 s"]);
   expect(labels(0, 0, 1000)).toEqual(["0 ms", "250 ms", "500 ms", "750 ms", "1.00 s"]);
 });
+
+test("a loop with failed iterations is not done", () => {
+  const at = (counts: Record<string, number>) =>
+    overlayAt(timelineOf({ steps: [stepLine("a", [sample(1, { ok: 1, total: 3, ...counts })])] }), graphOf(), 10).steps.get("a")?.tone;
+  expect(at({ done: 3 })).toBe("ok");
+  expect(at({ done: 2, lost: 1 })).toBe("handled");
+  expect(at({ lost: 3 })).toBe("error");
+});
+
+test("a step whose runs cannot advance waits, and says why", () => {
+  const why = 'waits for a worker: the pool "gpu" has none';
+  const line = stepLine("a", [sample(5, { running: 1 })], [runBar("a#1", { status: "running", why })]);
+  const state = overlayAt(timelineOf({ steps: [line], status: "running" }), graphOf(), 10).steps.get("a");
+  expect(state).toMatchObject({ tone: "waiting", text: why });
+});

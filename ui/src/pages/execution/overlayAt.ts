@@ -1,6 +1,6 @@
 /** The state of each step and arc after a fact, computed from the timeline. */
 
-import type { ArcLine, Graph, StepLine, Timeline } from "../../api/types";
+import type { ArcLine, Graph, RunningCall, StepLine, Timeline } from "../../api/types";
 import type { ArcState, Overlay, StepState, StepTone } from "../../graph/overlay";
 import { lastBelow } from "./clock";
 
@@ -14,12 +14,13 @@ export function countsAt(line: StepLine, names: readonly string[], seq: number):
 
 function toneOf(counts: Counts): StepTone {
   const { running = 0, scheduled = 0, parked = 0, waiting = 0, failed = 0, handled = 0, stopped = 0, ok = 0, tokens = 0 } = counts;
+  const { total = 0, lost = 0 } = counts;
   if (running - parked > 0) return "running";
   if (parked > 0 || scheduled > 0 || waiting > 0) return "waiting";
   if (failed > handled) return "error";
   if (handled > 0 && ok === 0) return "handled";
   if (stopped > 0 && ok === 0) return "stopped";
-  if (ok > 0) return "ok";
+  if (ok > 0) return lost === 0 ? "ok" : lost === total ? "error" : "handled";
   return tokens > 0 ? "waiting" : "idle";
 }
 
@@ -28,8 +29,8 @@ const TEXTS: Record<StepTone, string> = {
   handled: "failed, handled", stopped: "stopped",
 };
 
-function textOf(tone: StepTone, counts: Counts, why: string | null, task: string | null): string {
-  if (tone === "running" && task !== null) return `running ${task}`;
+function textOf(tone: StepTone, counts: Counts, why: string | null, call: RunningCall | null): string {
+  if (tone === "running" && call !== null) return `running ${call.task}${call.worker ? ` on ${call.worker}` : ""}`;
   if (tone !== "waiting") return TEXTS[tone];
   if (why !== null) return why;
   if ((counts.parked ?? 0) > 0) return TEXTS.waiting;
@@ -44,22 +45,40 @@ function whyNow(timeline: Timeline, line: StepLine, seq: number): string | null 
   return line.runs.findLast((run) => run.why != null)?.why ?? waiting?.why ?? null;
 }
 
-/** The task of a call that takes long. It is known for the present only. */
-function taskNow(timeline: Timeline, line: StepLine, seq: number): string | null {
+/** The last call that takes long. It is known for the present only. */
+function callNow(timeline: Timeline, line: StepLine, seq: number): RunningCall | null {
   if (seq < timeline.seq) return null;
-  return line.runs.flatMap((run) => run.running ?? []).at(-1)?.task ?? null;
+  return line.runs.flatMap((run) => run.running ?? []).at(-1) ?? null;
+}
+
+/** The number of calls that take long, in the newest run. */
+function runningNow(timeline: Timeline, line: StepLine, seq: number): number {
+  const run = seq < timeline.seq ? undefined : line.runs.at(-1);
+  return run === undefined ? 0 : (run.running?.length ?? 0) + (run.running_left_out ?? 0);
+}
+
+/** Every unfinished run says why it does not advance: the execution is paused, or there is no worker. */
+function isStalled(timeline: Timeline, line: StepLine, seq: number): boolean {
+  const unfinished = seq < timeline.seq ? [] : line.runs.filter((run) => run.ended_at == null);
+  return unfinished.length > 0 && unfinished.every((run) => run.why != null);
+}
+
+/** A run that a cancellation has stopped is shown like the execution. */
+function stoppedText(timeline: Timeline): string {
+  return timeline.status === "cancelled" ? "cancelled" : TEXTS.stopped;
 }
 
 function stateOf(timeline: Timeline, line: StepLine, counts: Counts, seq: number): StepState {
-  const tone = toneOf(counts);
+  const counted = toneOf(counts);
+  const tone = counted === "running" && isStalled(timeline, line, seq) ? "waiting" : counted;
   const { total = 0, done = 0, lost = 0, ok = 0, failed = 0, running = 0, scheduled = 0, stopped = 0 } = counts;
   return {
     tone,
-    text: textOf(tone, counts, whyNow(timeline, line, seq), taskNow(timeline, line, seq)),
+    text: tone === "stopped" ? stoppedText(timeline) : textOf(tone, counts, whyNow(timeline, line, seq), callNow(timeline, line, seq)),
     tokens: counts.tokens ?? 0,
     runs: ok + failed + running + scheduled + stopped,
     retries: counts.retries ?? 0,
-    progress: total > 0 ? { done, lost, total } : null,
+    progress: total > 0 ? { done, lost, running: tone === "running" ? runningNow(timeline, line, seq) : 0, total } : null,
   };
 }
 

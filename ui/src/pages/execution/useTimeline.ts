@@ -8,6 +8,7 @@ import { type Connection, follow } from "../../api/stream";
 import type { Timeline } from "../../api/types";
 
 const READ_INTERVAL_MS = 150; // between two requests: a loop can emit a thousand events per second
+const LOOK_MS = 5000; // the log does not grow when a worker or the process that runs it disappears
 const RETRY_MS = 1000; // after the server did not answer
 
 interface LoadState {
@@ -81,6 +82,9 @@ export function useTimeline(id: string) {
     const unsubscribe = onCommand((commanded) => {
       if (commanded === id) refresh();
     });
+    const look = setInterval(() => {
+      if (stop !== undefined && !document.hidden) refresh();
+    }, LOOK_MS);
     window.addEventListener("focus", refresh);
     void read();
     return () => {
@@ -88,6 +92,7 @@ export function useTimeline(id: string) {
       unsubscribe();
       window.removeEventListener("focus", refresh);
       clearTimeout(timer);
+      clearInterval(look);
       stop?.();
     };
   }, [id, attempt]);

@@ -6,7 +6,7 @@ import { copyToClipboard } from "../../../design/ShellCommand";
 import { JsonTree } from "./JsonTree";
 import { RefView } from "./RefView";
 import { DataTable } from "./DataTable";
-import { columnsOf, isRef } from "./shapes";
+import { columnsOf, isLoopRef, isRef } from "./shapes";
 
 type Mode = "table" | "text" | "tree";
 
@@ -19,7 +19,7 @@ export function DataView({ execution, value }: { execution: string; value: unkno
   const modes = modesOf(value);
   const [wanted, setWanted] = useState<Mode | null>(null);
   const mode = wanted !== null && modes.includes(wanted) ? wanted : (modes[0] ?? "tree");
-  if (isRef(value)) return <RefView execution={execution} reference={value} />;
+  if (isRef(value) || isLoopRef(value)) return <RefView execution={execution} reference={value} />;
   return (
     <div className="data">
       <div className="data-bar">

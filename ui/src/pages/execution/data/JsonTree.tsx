@@ -1,7 +1,9 @@
 /** Shows a value as a tree. Only expanded nodes are in the page. */
 
-import { useState } from "react";
-import { shorten, isObject } from "./shapes";
+import { useContext, useState } from "react";
+import { RefView } from "./RefView";
+import { ExecutionContext } from "./execution";
+import { isLoopRef, isObject, isRef, shorten } from "./shapes";
 
 const CHUNK = 100; // children shown initially
 const OPEN_LEVELS = 2;
@@ -27,12 +29,16 @@ function entriesOf(value: unknown): [string, unknown][] | null {
 }
 
 export function JsonTree({ value, name, path = "", level = 0, marked }: TreeProps) {
+  const execution = useContext(ExecutionContext);
   const entries = entriesOf(value);
   const count = entries?.length ?? 0;
   const [open, setOpen] = useState(level < OPEN_LEVELS && count <= OPEN_CHILDREN_MAX);
   const [shown, setShown] = useState(CHUNK);
   const look = marked?.has(path) === true ? "json-row changed" : "json-row";
   const label = name === undefined ? null : <span className="json-key">{name}</span>;
+  if ((isRef(value) || isLoopRef(value)) && execution !== "") {
+    return <div className={look}>{label}<RefView execution={execution} reference={value} /></div>;
+  }
   if (entries === null || count === 0) {
     return <div className={look}>{label}{entries === null ? <Leaf value={value} /> : <span className="faint">{Array.isArray(value) ? "[]" : "{}"}</span>}</div>;
   }

@@ -2,6 +2,7 @@ import { fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, expect, test, vi } from "vitest";
 import { DataView } from "./DataView";
 import { JsonTree } from "./JsonTree";
+import { ExecutionContext } from "./execution";
 import { columnsOf, isRef, formatBytes } from "./shapes";
 
 afterEach(() => vi.unstubAllGlobals());
@@ -32,17 +33,27 @@ test("text in data is never HTML", () => {
   expect(screen.getByText("<img src=x onerror=alert(1)>")).toBeTruthy();
 });
 
-test("a reference shows its type and is fetched on a click", async () => {
+test("a reference shows its type, and its rows come in pages on a click", async () => {
   const requested: string[] = [];
+  const page = { shape: "table", columns: [{ name: "city", type: "string" }], rows: [["oslo"]], places: [0], total: 120, found: 120 };
   vi.stubGlobal("fetch", (url: string) => {
     requested.push(url);
-    return Promise.resolve(new Response('[{"city": "oslo"}]'));
+    return Promise.resolve(new Response(JSON.stringify(page)));
   });
   const reference = { type: "blob", locator: { key: "k" }, meta: { sha256: "abc", bytes: 18, content_type: "application/json" } };
   expect(isRef(reference)).toBe(true);
   render(<DataView execution="x1" value={reference} />);
   expect(requested).toEqual([]);
   fireEvent.click(screen.getByRole("button", { name: "Show content" }));
-  expect(await screen.findByRole("columnheader", { name: "city" })).toBeTruthy();
-  expect(requested).toEqual(["/results/x1/abc"]);
+  expect(await screen.findByRole("columnheader", { name: "city string" })).toBeTruthy();
+  fireEvent.click(screen.getByRole("button", { name: "Next rows" }));
+  await vi.waitFor(() => expect(requested).toHaveLength(2));
+  expect(requested).toEqual(["/executions/x1/rows?digest=abc&offset=0&limit=50", "/executions/x1/rows?digest=abc&offset=50&limit=50"]);
+});
+
+test("references inside data can be opened, those of loops too", () => {
+  const loop = { type: "relational", locator: { execution_id: "x1", run: "each#1" } };
+  render(<ExecutionContext value="x1"><JsonTree value={{ all: loop }} /></ExecutionContext>);
+  expect(screen.getByText("results of each#1")).toBeTruthy();
+  expect(screen.getByRole("button", { name: "Show content" })).toBeTruthy();
 });

@@ -16,6 +16,16 @@ export function isRef(value: unknown): value is Ref {
   return isObject(value) && "locator" in value && isObject(value.meta) && typeof value.meta.sha256 === "string";
 }
 
+/** A reference to the results of a loop, which are in the log of its execution. */
+export interface LoopRef {
+  type: string;
+  locator: { execution_id: string; run: string };
+}
+
+export function isLoopRef(value: unknown): value is LoopRef {
+  return isObject(value) && isObject(value.locator) && typeof value.locator.execution_id === "string" && typeof value.locator.run === "string";
+}
+
 const COLUMNS_MAX = 24;
 
 /** The columns of a list of objects that fits into a table; null: it does not. */
@@ -32,8 +42,8 @@ export function formatBytes(bytes: number): string {
   return `${(bytes / 1024 ** 2).toFixed(1)} MB`;
 }
 
-/** A value on one short line. */
-export function shorten(value: unknown, chars = 60): string {
-  const text = value === undefined ? "" : JSON.stringify(value);
+/** A value on one short line. `quoted`: a string is written as JSON. */
+export function shorten(value: unknown, chars = 60, quoted = true): string {
+  const text = value === undefined ? "" : typeof value === "string" && !quoted ? value : JSON.stringify(value);
   return text.length > chars ? `${text.slice(0, chars - 1)}…` : text;
 }

@@ -1,0 +1,84 @@
+"""Why an execution does not advance: pauses, missing processes and missing workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from noetl.testing.scenario import Player
+from noetl.views.stalls import INTERRUPTED, PoolLoad, with_reasons, with_stalls
+from noetl.views.timeline import Timeline, TimelineDocument
+from noetl.views.why import why
+from tests.unit.views.playing import played
+
+GPU = """
+workflow:
+- step: start
+  spec: {pool: gpu}
+  tool: {kind: http, url: x}
+"""
+LOOP = """
+workflow:
+- step: start
+  loop: {in: "{{ ['a', 'b', 'c'] }}", iterator: name, spec: {mode: parallel, max_in_flight: 2}}
+  tool: {kind: http, url: x}
+"""
+
+
+def stalled(player: Player, load: PoolLoad, *, owner_alive: bool = True) -> TimelineDocument:
+    timeline = Timeline("e")
+    for event in player.log:
+        timeline.feed(event)
+    return with_stalls(timeline.document(), player.program, lambda _: load, owner_alive=owner_alive)
+
+
+def reason(document: TimelineDocument) -> str | None:
+    return document.steps[0].runs[-1].why
+
+
+@pytest.mark.parametrize(
+    ("load", "words"),
+    [
+        (PoolLoad(0, 0, 0), 'waits for a worker: the pool "gpu" has none'),
+        (PoolLoad(2, 8, 8), 'waits for a worker: the 8 slots of the pool "gpu" are busy'),
+        (PoolLoad(1, 1, 1), 'waits for a worker: the slot of the pool "gpu" is busy'),
+        (PoolLoad(1, 4, 3), None),
+    ],
+)
+def test_a_run_that_is_due_names_its_pool(load: PoolLoad, words: str | None) -> None:
+    assert reason(stalled(played(GPU), load)) == words
+
+
+def test_a_paused_execution_says_so_for_each_unfinished_run() -> None:
+    document = stalled(played(GPU, "pause"), PoolLoad(1, 4, 0))
+    assert (document.why, reason(document)) == ("paused", "paused")
+
+
+def test_an_execution_without_a_process_is_interrupted() -> None:
+    document = stalled(played(GPU), PoolLoad(1, 4, 0), owner_alive=False)
+    assert (document.why, reason(document)) == (INTERRUPTED, INTERRUPTED)
+
+
+def test_an_ended_execution_waits_for_nothing() -> None:
+    document = stalled(played(GPU, "report start#1 ok"), PoolLoad(0, 0, 0), owner_alive=False)
+    assert (document.status, document.why, reason(document)) == ("ok", None, None)
+
+
+def test_the_reasons_of_a_step_name_its_pool() -> None:
+    player = played(GPU)
+    found = why(player.program, "e", player.log, "start")
+    assert found.runs[0].waits_for is None, "the log does not know it"
+    told = with_reasons(found, stalled(player, PoolLoad(0, 0, 0)))
+    assert told.runs[0].waits_for == 'for a worker: the pool "gpu" has none'
+
+
+def test_failed_calls_of_a_loop_name_their_item_and_the_loop_its_width() -> None:
+    document = stalled(played(LOOP, "report start#1[1] error"), PoolLoad(1, 4, 0))
+    (run,) = document.steps[0].runs
+    assert [(call.id, call.item) for call in run.calls] == [("start#1[1]/1", '"b"')]
+    assert run.width == 2
+
+
+def test_a_step_that_a_cancellation_has_stopped_has_not_failed() -> None:
+    document = stalled(played(GPU, "begin start#1", "cancel"), PoolLoad(1, 4, 0))
+    counts = dict(zip(document.counts, document.steps[0].changes[-1][1:], strict=True))
+    assert (counts["failed"], counts["stopped"] or counts["running"] or counts["scheduled"]) == (0, 1)
