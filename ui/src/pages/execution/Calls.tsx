@@ -1,5 +1,6 @@
 import { useState } from "react";
 import type { CallBar, RunBar, RunningCall } from "../../api/types";
+import { Link } from "../../app/router";
 import { toneOf } from "../../design/Badge";
 import { SkeletonRows } from "../../design/Skeleton";
 import { duration, secondsBetween } from "../../design/time";
@@ -45,6 +46,7 @@ function Call({ execution, call, onPick }: CallProps) {
         </button>
       </div>
       {open && <CallOutput execution={execution} seq={call.seq} />}
+      {open && <Link className="call-logs" to={`/executions/${execution}?tab=logs&log=${encodeURIComponent(call.id)}`}>Logs of this call</Link>}
     </li>
   );
 }

@@ -7,7 +7,8 @@ import { useResource } from "../../api/useResource";
 import { Link, type RouteLocation, withQuery, navigate } from "../../app/router";
 import { EmptyState } from "../../design/EmptyState";
 import { ErrorNotice } from "../../design/ErrorNotice";
-import { Skeleton } from "../../design/Skeleton";
+import { loadable } from "../../design/loadable";
+import { Skeleton, SkeletonRows } from "../../design/Skeleton";
 import { Tabs } from "../../design/Tabs";
 import type { PageProps } from "../../routes";
 import { Events } from "./Events";
@@ -21,6 +22,8 @@ import "./data/data.css";
 import { ExecutionContext } from "./data/execution";
 import { useCursor } from "./useCursor";
 import { useTimeline } from "./useTimeline";
+
+const Logs = loadable(async () => (await import("./logs/Logs")).default, <SkeletonRows rows={3} />);
 
 interface ExecutionViewProps {
   location: RouteLocation;
@@ -73,6 +76,7 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
           tabs={[
             { id: "timeline", label: "Timeline", body: !loaded ? <LoadingLog facts={timeline.seq} /> : <Gantt timeline={timeline} cursor={cursor} selected={step} onSelect={select} /> },
             { id: "events", label: "Events", count: timeline.seq.toLocaleString(), body: !loaded ? <LoadingLog facts={timeline.seq} /> : <Events timeline={timeline} cursor={cursor} selected={step} /> },
+            { id: "logs", label: "Logs", body: <Logs location={location} timeline={timeline} /> },
           ]}
         />
       </section>
