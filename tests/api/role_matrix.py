@@ -20,7 +20,8 @@ from tests.playbooks import HEAD
 
 SIDES = ("in", "out")
 _LARGE = (
-    'workflow:\n- step: start\n  tool: {kind: python, code: "def main(): return [str(n) for n in range(50_000)]"}\n'
+    "workflow:\n- step: start\n  loop: {in: [1], iterator: number}\n  tool: {kind: noop}\n  next: {arcs: [{step: large}]}\n"
+    '- step: large\n  tool: {kind: python, code: "def main(): return [str(n) for n in range(50_000)]"}\n'
 )
 _WAITING = "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
 _TRIGGER = "triggers:\n- {name: poll, kind: interval, every_s: 3600}\n"
@@ -188,6 +189,8 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "GET /results/{execution_id:str}/{digest:str}": lambda scene, side: Sent(
         "GET", f"/results/{scene.ended[side]}/{scene.results[side]}"
     ),
+    f"GET {_EXECUTION}/iterations": _of_execution("GET", "/iterations?run=start%231"),
+    f"GET {_EXECUTION}/iterations/one": _of_execution("GET", "/iterations/one?run=start%231&index=0"),
     f"GET {_EXECUTION}/rows": lambda scene, side: Sent(
         "GET", f"/executions/{scene.ended[side]}/rows?digest={scene.results[side]}"
     ),

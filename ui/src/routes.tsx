@@ -22,6 +22,7 @@ function route(pattern: string, title: string, load: () => Module) {
 const ROUTES = [
   route("/executions", "Executions", () => import("./pages/executions/ExecutionsPage")),
   route("/executions/:id", "Execution", () => import("./pages/execution/ExecutionPage")),
+  route("/executions/:id/iteration", "Iteration", () => import("./pages/execution/iterations/IterationPage")),
   route("/playbooks", "Playbooks", () => import("./pages/playbooks/PlaybooksPage")),
   route("/playbooks/one", "Playbook", () => import("./pages/playbooks/PlaybookPage")),
   route("/tools", "Tools", () => import("./pages/tools/ToolsPage")),

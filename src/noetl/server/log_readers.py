@@ -9,7 +9,7 @@ import asyncio
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
@@ -40,6 +40,7 @@ from noetl.views.documents import (
     with_empty_pools,
 )
 from noetl.views.envelopes import Envelope, Envelopes
+from noetl.views.iterations import LoopTable, LoopTables
 from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
 from noetl.views.timeline import ExecutionMoment, Fold, Timeline, moment
@@ -193,6 +194,7 @@ class _CachedTimeline:
 
     def __init__(self, execution_id: str) -> None:
         self.timeline = Timeline(execution_id)
+        self.loops = LoopTables()
         self.checkpoints: list[StateCheckpoint] = []
         self._ctx_seq = 0
         self._stride = STRIDE_FACTS
@@ -201,6 +203,7 @@ class _CachedTimeline:
         state = self.timeline.state
         ctx = state.ctx
         self.timeline.feed(event)
+        self.loops.feed(event)
         if state.ctx is not ctx:
             self._ctx_seq = event.seq
         if event.seq % self._stride == 0:
@@ -230,6 +233,10 @@ class TimelineCache:
     async def get(self, execution_id: str) -> Timeline:
         """The timeline up to the end of the log. Raises NotFound, or Damaged."""
         return (await self._updated(execution_id)).timeline
+
+    async def loops(self, execution_id: str) -> Mapping[str, LoopTable]:
+        """The loops of steps by run, up to the end of the log. Raises NotFound, or Damaged."""
+        return (await self._updated(execution_id)).loops.tables
 
     async def moment(self, execution_id: str, seq: int, have: int | None) -> ExecutionMoment:
         """The execution right after a fact. Raises NotFound, ApiError or Damaged."""

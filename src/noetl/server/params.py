@@ -13,6 +13,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 
 from noetl.api.executions import VERSION_MAX
 from noetl.api.playbooks import ProblemDetails
+from noetl.paging import PageReader
 from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
 from noetl.server.audit import AuditTrail
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
@@ -57,6 +58,7 @@ class AppContext:
         self.result_index = ResultIndex(services.store)
         self.cpu_pool = CpuPool()
         self.rows = RowReader(services, self.timelines, self.result_index, self.cpu_pool)
+        self.loop_items = PageReader(services.results)
         self.run_schemas = RunSchemas(services, self.cpu_pool)
         self.streams = StreamHub(services, settings.subscribers_max)
         self.waiters = CompletionWaiters(services)

@@ -23,6 +23,9 @@ export type FactLine = Schemas["FactLine"];
 export type FactsPage = Schemas["FactsPage"];
 export type PrintedLine = Schemas["PrintedLine"];
 export type PrintedPage = Schemas["PrintedPage"];
+export type Iteration = Schemas["IterationItem"];
+export type IterationsPage = Schemas["IterationsPage"];
+export type IterationDetails = Schemas["IterationDetails"];
 export type RowsPage = Schemas["RowsPage"];
 export type Why = Schemas["Why"];
 export type RunWhy = Schemas["RunWhy"];
@@ -43,6 +46,13 @@ export type PlaybookProblem = Schemas["ProblemDocument"];
 
 export type AuditPage = Schemas["AuditPage"];
 export type AuditEntry = Schemas["AuditItem"];
+
+export type Trigger = Schemas["TriggerItem"];
+export type TriggerList = Schemas["TriggersPage"];
+export type TriggerDetails = Schemas["TriggerDetails"];
+export type Firing = Schemas["FiringItem"];
+export type SavedValue = Schemas["SavedItem"];
+export type SavedList = Schemas["SavedList"];
 
 export type CredentialList = Schemas["CredentialList"];
 export type StoredCredential = Schemas["CredentialStored"];

@@ -16,6 +16,7 @@ const TONES: Record<string, Tone> = {
   done: "ok",
   success: "ok",
   error: "error",
+  failed: "error",
   running: "running",
   new: "running",
   in_progress: "running",

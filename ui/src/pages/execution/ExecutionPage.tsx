@@ -23,6 +23,7 @@ import { ExecutionContext } from "./data/execution";
 import { useCursor } from "./useCursor";
 import { useTimeline } from "./useTimeline";
 
+const Iterations = loadable(async () => (await import("./iterations/Iterations")).default, <SkeletonRows rows={3} />);
 const Logs = loadable(async () => (await import("./logs/Logs")).default, <SkeletonRows rows={3} />);
 
 interface ExecutionViewProps {
@@ -51,6 +52,7 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
   const seq = useDeferredValue(cursor.seq); // The slider moves at once; the rest of the page follows.
   const step = location.query.get("step");
   const tab = location.query.get("tab") ?? "timeline";
+  const loops = useMemo(() => timeline.steps.flatMap((line) => line.runs).filter((run) => run.iterations != null), [timeline]);
   const now = useRef(location);
   useEffect(() => {
     now.current = location;
@@ -76,6 +78,7 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
           tabs={[
             { id: "timeline", label: "Timeline", body: !loaded ? <LoadingLog facts={timeline.seq} /> : <Gantt timeline={timeline} cursor={cursor} selected={step} onSelect={select} /> },
             { id: "events", label: "Events", count: timeline.seq.toLocaleString(), body: !loaded ? <LoadingLog facts={timeline.seq} /> : <Events timeline={timeline} cursor={cursor} selected={step} /> },
+            ...(loops.length === 0 ? [] : [{ id: "iterations", label: "Iterations", body: <Iterations location={location} timeline={timeline} runs={loops} step={step} /> }]),
             { id: "logs", label: "Logs", body: <Logs location={location} timeline={timeline} /> },
           ]}
         />

@@ -151,6 +151,11 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
       </div>
       <RunSummary run={ended || cursor.live ? run : asOf(run, timeline, cursor.seq)} timeline={timeline} />
       {ended && run.error != null && <FailureView {...run.error} />}
+      {run.iterations != null && (
+        <Link to={`/executions/${timeline.execution_id}?step=${encodeURIComponent(step)}&tab=iterations&loop=${encodeURIComponent(run.id)}`}>
+          All iterations
+        </Link>
+      )}
       {ended && <RetryButtons timeline={timeline} run={run} />}
       <InputSection id={timeline.execution_id} run={run} />
       {ended && <OutputSection id={timeline.execution_id} run={run} />}

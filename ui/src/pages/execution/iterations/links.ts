@@ -1,0 +1,3 @@
+export function iterationLink(execution: string, run: string, index: number): string {
+  return `/executions/${execution}/iteration?run=${encodeURIComponent(run)}&index=${index}`;
+}
