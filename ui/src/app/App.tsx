@@ -46,6 +46,8 @@ function Shell() {
       "?": () => setHelpOpen(true),
       "g e": () => navigate("/executions"),
       "g p": () => navigate("/playbooks"),
+      "g r": () => navigate("/triggers"),
+      "g s": () => navigate("/saved"),
       "g t": () => navigate("/tools"),
       "g c": () => navigate("/credentials"),
       "g w": () => navigate("/workers"),

@@ -9,6 +9,8 @@ import { type Theme, setTheme, useTheme } from "./theme";
 const PAGES = [
   { to: "/executions", label: "Executions" },
   { to: "/playbooks", label: "Playbooks" },
+  { to: "/triggers", label: "Triggers" },
+  { to: "/saved", label: "Saved" },
   { to: "/tools", label: "Tools" },
   { to: "/credentials", label: "Credentials" },
   { to: "/workers", label: "Workers" },

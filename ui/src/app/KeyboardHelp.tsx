@@ -4,6 +4,8 @@ const SHORTCUTS: [string[], string][] = [
   [["/"], "search"],
   [["g", "e"], "go to executions"],
   [["g", "p"], "go to playbooks"],
+  [["g", "r"], "go to triggers"],
+  [["g", "s"], "go to saved values"],
   [["g", "t"], "go to tools"],
   [["g", "c"], "go to credentials"],
   [["g", "w"], "go to workers"],
