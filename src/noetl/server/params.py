@@ -19,7 +19,7 @@ from noetl.server.audit import AuditTrail
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
-from noetl.server.row_reader import RowReader
+from noetl.server.row_reader import ResultRowReader
 from noetl.server.run_schemas import RunSchemas
 from noetl.server.services import CpuPool, ServerSettings, Services
 from noetl.server.streams import StreamHub
@@ -57,7 +57,7 @@ class AppContext:
         self.timelines = TimelineCache(services.store)
         self.result_index = ResultIndex(services.store)
         self.cpu_pool = CpuPool()
-        self.rows = RowReader(services, self.timelines, self.result_index, self.cpu_pool)
+        self.rows = ResultRowReader(services, self.timelines, self.result_index, self.cpu_pool)
         self.loop_items = PageReader(services.results)
         self.run_schemas = RunSchemas(services, self.cpu_pool)
         self.streams = StreamHub(services, settings.subscribers_max)

@@ -12,18 +12,18 @@ from noetl.output import JSON, Output
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import OutputLoader, ResultIndex, TimelineCache
 from noetl.server.services import CpuPool, Services
-from noetl.views.rows import Rows
+from noetl.views.rows import ResultRows
 
 CACHED_BYTES_MAX: Final = 8 << 20  # of values as JSON; in memory they need several times as much
 
 
 class LoadedRows(NamedTuple):
     value: JSON
-    rows: Rows
+    rows: ResultRows
     bytes: int  # of the value as JSON
 
 
-class RowReader:
+class ResultRowReader:
     """Results by execution and name. Stored results and the results of ended loops never change."""
 
     def __init__(self, services: Services, timelines: TimelineCache, results: ResultIndex, cpu_pool: CpuPool) -> None:
@@ -61,4 +61,4 @@ class RowReader:
 
 
 def _loaded(value: JSON) -> LoadedRows:
-    return LoadedRows(value, Rows(value), len(msgspec.json.encode(value)))
+    return LoadedRows(value, ResultRows(value), len(msgspec.json.encode(value)))

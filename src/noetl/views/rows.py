@@ -37,7 +37,7 @@ class RowsPage(Struct, frozen=True, kw_only=True):
     found: int  # rows that contain the text; without a text, all
 
 
-class Rows:
+class ResultRows:
     """A value as rows."""
 
     def __init__(self, value: JSON) -> None:

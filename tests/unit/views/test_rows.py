@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from noetl.output import JSON
-from noetl.views.rows import CELL_CHARS_MAX, Column, Rows
+from noetl.views.rows import CELL_CHARS_MAX, Column, ResultRows
 
 
 def test_a_list_of_maps_is_a_table_with_typed_columns() -> None:
-    rows = Rows([{"id": 1, "price": 2}, {"id": 2, "price": 2.5, "name": "pen"}, None])
+    rows = ResultRows([{"id": 1, "price": 2}, {"id": 2, "price": 2.5, "name": "pen"}, None])
     assert (rows.shape, rows.columns) == (
         "table",
         (
@@ -28,25 +28,25 @@ def test_other_values_have_one_or_two_columns() -> None:
         ([], "list", ()),
     ]
     for value, shape, rows in shapes:
-        found = Rows(value)
+        found = ResultRows(value)
         assert (found.shape, found.page(0, 10).rows) == (shape, rows)
-    assert Rows([1, "two"]).columns == (Column(name="value", type="integer | string"),)
+    assert ResultRows([1, "two"]).columns == (Column(name="value", type="integer | string"),)
 
 
 def test_a_search_ignores_case_and_keeps_the_places() -> None:
-    rows = Rows([{"city": name} for name in ("Oslo", "Rome", "oslo north")])
+    rows = ResultRows([{"city": name} for name in ("Oslo", "Rome", "oslo north")])
     page = rows.page(1, 10, "OSLO")
     assert (page.rows, page.places, page.total, page.found) == ((("oslo north",),), (2,), 3, 2)
 
 
 def test_long_cells_are_cut_in_pages_but_not_in_csv() -> None:
     long = "x" * (CELL_CHARS_MAX + 1)
-    rows = Rows([{"text": long, "list": [long]}])
+    rows = ResultRows([{"text": long, "list": [long]}])
     ((text, listed),) = rows.page(0, 1).rows
     assert (len(text), len(listed)) == (CELL_CHARS_MAX + 1, CELL_CHARS_MAX + 1)
     assert long in rows.csv().decode()
 
 
 def test_csv_quotes_and_writes_lists_as_json() -> None:
-    rows = Rows([{"a": 'say "hi", you', "b": [1], "c": True}, {"a": None, "b": {}, "c": 1.5}])
+    rows = ResultRows([{"a": 'say "hi", you', "b": [1], "c": True}, {"a": None, "b": {}, "c": 1.5}])
     assert rows.csv().decode() == 'a,b,c\r\n"say ""hi"", you",[1],true\r\n,{},1.5\r\n'
