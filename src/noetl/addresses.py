@@ -102,3 +102,13 @@ def _class(address: Address) -> str | None:
 
 def _is_in(address: Address, networks: Sequence[Network]) -> bool:
     return any(address.version == network.version and address in network for network in networks)
+
+
+def is_loopback_host(host: str) -> bool:
+    """Whether a host name or an address in a setting stands for this machine. It resolves no names."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

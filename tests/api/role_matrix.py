@@ -135,6 +135,8 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "PUT /credentials/{name:path}": _named("PUT", "/credentials/{side}/db", {"value": "hidden-value"}, outside=403),
     "DELETE /credentials/{name:path}": _named("DELETE", "/credentials/{side}/db"),
     "GET /audit": _always("GET", "/audit"),
+    "GET /sessions": _always("GET", "/sessions"),
+    "DELETE /sessions/{id:str}": _always("DELETE", "/sessions/unknown"),
     "GET /tools": _always("GET", "/tools"),
     "GET /tools/{kind:str}": _always("GET", "/tools/http"),
     "GET /workers": _always("GET", "/workers"),
@@ -213,7 +215,8 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
 }
 # A caller that reaches the route gets one of these. 409: the execution has ended. 503: there may be no subscribers.
 REACHED = {200, 201, 202, 204, 409, 503}
-_EMPTY = {"GET /schema", "GET /schema/{path:str}"}  # of the framework: it answers 404 to everyone with the scope
+# They answer 404 to everyone with the scope: those of the framework, and one for a session that does not exist.
+_EMPTY = {"GET /schema", "GET /schema/{path:str}", "DELETE /sessions/{id:str}"}
 _MARKS = ("out/", "of out")
 
 

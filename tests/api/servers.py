@@ -153,7 +153,7 @@ class Shifted(SystemClock):
 
 @asynccontextmanager
 async def opened(
-    folder: Path, settings: ServerSettings | None = None, *, is_ready: Callable[[], bool] = lambda: True
+    folder: Path, settings: ServerSettings | None = None, *, is_ready: Callable[[], bool] = lambda: True, port: int = 0
 ) -> AsyncIterator[ApiServer]:
     clock = SystemClock()
     disk = open_local_store(folder / "noetl.db", clock)
@@ -177,13 +177,13 @@ async def opened(
     triggers = Triggers(*ports, clock, now=clock.now, owns=lambda _id: True)
     services = Services(
         link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
-        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, audit=disk.audit,
+        playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, sessions=disk.sessions, audit=disk.audit,
         logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
         record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
-    serving = HttpServer(app)
+    serving = HttpServer(app, port=port)
     serving.start()
     try:
         async with aiohttp.ClientSession() as session:
@@ -194,9 +194,15 @@ async def opened(
         disk.close()
 
 
-def serve(folder: Path, work: Callable[[ApiServer], Awaitable[None]], settings: ServerSettings | None = None) -> None:
+def serve(
+    folder: Path,
+    work: Callable[[ApiServer], Awaitable[None]],
+    settings: ServerSettings | None = None,
+    *,
+    port: int = 0,
+) -> None:
     async def whole() -> None:
-        async with asyncio.timeout(180), opened(folder, settings) as server:
+        async with asyncio.timeout(180), opened(folder, settings, port=port) as server:
             await work(server)
 
     asyncio.run(whole())

@@ -17,7 +17,8 @@ from tests.api.servers import NOOP, ApiServer, serve
 NOBODY = "00000000-0000-7000-8000-000000000000"
 ENOUGH = {"read": ["run", "write", "admin"], "run": ["admin"], "write": ["admin"], "admin": []}
 PAGES = {"/", "/ui", "/ui/{name:path}", "/llms.txt"}  # the UI contains no data and asks for the token itself
-OPEN = {"/health", "/ready", "/hooks/{path:path}", *PAGES}  # triggers verify requests to /hooks themselves
+SIGN_IN = {"/session", "/session/oidc", "/session/oidc/callback"}  # they authenticate by themselves
+OPEN = {"/health", "/ready", "/hooks/{path:path}", *SIGN_IN, *PAGES}  # triggers verify requests to /hooks themselves
 
 
 class Route(NamedTuple):

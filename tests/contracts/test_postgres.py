@@ -23,6 +23,7 @@ from noetl.adapters.postgres.logs import PostgresLogs
 from noetl.adapters.postgres.saved import PostgresSaved
 from noetl.adapters.postgres.schema import _STEPS, VERSION
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
+from noetl.adapters.postgres.sessions import PostgresSessions
 from noetl.adapters.postgres.store import (
     FIRST_ROWS,
     FORGET_EXECUTIONS_MAX,
@@ -49,6 +50,7 @@ from noetl.ports import (
     SecretRow,
     SecretRows,
     Snapshot,
+    WebSessionStore,
 )
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
@@ -56,7 +58,7 @@ from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs, line, texts
 from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
-from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
+from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract, WebSessionsContract
 from noetl.testing.contracts.stores import (
     AT,
     PARTITION,
@@ -203,6 +205,13 @@ class TestPostgresTokens(TokensContract):
     async def make(self) -> AsyncIterator[ApiTokenStore]:
         async with fresh() as made:
             yield PostgresTokens(made)
+
+
+class TestPostgresSessions(WebSessionsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[WebSessionStore]:
+        async with fresh() as made:
+            yield PostgresSessions(made)
 
 
 class TestPostgresSecretRows(SecretRowsContract):

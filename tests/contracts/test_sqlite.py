@@ -19,18 +19,19 @@ from noetl.adapters.sqlite.ownership import SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
 from noetl.adapters.sqlite.saved import SqliteSaved
 from noetl.adapters.sqlite.secrets import SqliteSecretRows, SqliteTokens
+from noetl.adapters.sqlite.sessions import SqliteSessions
 from noetl.adapters.sqlite.store import PAGE_FACTS, SqliteListing, SqliteRetention, SqliteStore
 from noetl.adapters.sqlite.triggers import SqliteTriggers
 from noetl.clock import SystemClock
 from noetl.output import JSON
-from noetl.ports import ApiTokenStore, Catalog, EventStore, Limits, PlaybookText, SecretRows
+from noetl.ports import ApiTokenStore, Catalog, EventStore, Limits, PlaybookText, SecretRows, WebSessionStore
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.limits import LimitsContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs
 from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
-from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract
+from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract, WebSessionsContract
 from noetl.testing.contracts.stores import (
     CatalogContract,
     EventStoreContract,
@@ -111,6 +112,12 @@ class TestSqliteTokens(OnOneFile, TokensContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[ApiTokenStore]:
         yield SqliteTokens(self.open())
+
+
+class TestSqliteSessions(OnOneFile, WebSessionsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[WebSessionStore]:
+        yield SqliteSessions(self.open())
 
 
 class TestSqliteSecretRows(OnOneFile, SecretRowsContract):

@@ -57,6 +57,10 @@ def no_token(id: str) -> NotFound:
     return NotFound(f"no token {id!a}: see noetl token list")
 
 
+def no_session(id: str) -> NotFound:
+    return NotFound(f"no session {id!a}: it may have ended")
+
+
 def known_token(id: str) -> Rejected:
     return Rejected("known-token", f"a token {id} exists already")
 

@@ -1,4 +1,4 @@
-"""Bodies of the routes for credentials, tokens, workers, and the server itself."""
+"""Bodies of the routes for credentials, tokens, sessions, workers, and the server itself."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from noetl.api.executions import to_datetime
-from noetl.ports import ApiToken, AuditRecord, AuditTrailEntry, RoleGrant, SecretInfo, WorkerInfo
+from noetl.ports import ApiToken, AuditRecord, AuditTrailEntry, RoleGrant, SecretInfo, WebSession, WorkerInfo
 from noetl.views.log import instant
 
 EXPIRY_MAX_S: Final = 10 * 366 * 86_400
@@ -94,6 +94,41 @@ class TokenList(Struct, frozen=True, kw_only=True):
     items: tuple[ApiTokenItem, ...]
 
 
+# Sessions
+
+
+class SessionRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    token: str  # an API token; the session has its rights, and ends with it
+
+
+class SignInMethods(Struct, frozen=True, kw_only=True):
+    """How the web UI can sign in."""
+
+    open: bool  # the server needs no sign-in
+    oidc: str | None  # the host of the OpenID Connect provider; null: only API tokens
+
+
+class SessionItem(Struct, frozen=True, kw_only=True):
+    """A session without its secret."""
+
+    id: str
+    user: str  # `oidc:SUBJECT`, or `token:ID`
+    name: str
+    created_at: str
+    expires_at: str
+    seen_at: str  # of the last request, to the minute
+    roles: tuple[RoleGrant, ...] | UnsetType = UNSET  # of a person; a session of a token has the rights of the token
+
+    @staticmethod
+    def from_session(session: WebSession) -> SessionItem:
+        times = {name: instant(getattr(session, name)) for name in ("created_at", "expires_at", "seen_at")}
+        return SessionItem(id=session.id, user=session.user, name=session.name, roles=session.roles or UNSET, **times)
+
+
+class SessionList(Struct, frozen=True, kw_only=True):
+    items: tuple[SessionItem, ...]
+
+
 # Workers
 
 
@@ -135,7 +170,7 @@ class HealthResponse(Struct, frozen=True, kw_only=True):
 
 
 class WhoamiResponse(Struct, frozen=True, kw_only=True):
-    """The name of the caller's token, and its scopes."""
+    """The name of the caller's token, or of the person who has signed in, and its scopes."""
 
     name: str
     scopes: tuple[str, ...]
@@ -146,7 +181,7 @@ class WhoamiResponse(Struct, frozen=True, kw_only=True):
 # The audit trail
 
 AuditAction: TypeAlias = Literal[
-    "start", "command", "register", "secret", "token", "saved", "sign-in", "denied", "lost"
+    "start", "command", "register", "secret", "token", "saved", "sign-in", "sign-out", "denied", "lost"
 ]
 
 

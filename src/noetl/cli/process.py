@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
+from noetl.addresses import is_loopback_host
 from noetl.cli.execute import OK, UNAVAILABLE
 from noetl.cli.interrupts import Interrupts
 from noetl.errors import NoetlError, Rejected, install_hint
 from noetl.playbook.validation import NAME
 from noetl.runtime.embedded import relax_collector
 from noetl.runtime.instrumentation import Instrumentation, configure_logging
-from noetl.runtime.settings import NATS, Settings, database_path, database_url, nats_url
-from noetl.server.services import Services
+from noetl.runtime.settings import NATS, OIDC_ISSUER, Settings, database_path, database_url, nats_url
+from noetl.runtime.sign_in import oidc_settings, public_url
+from noetl.server.services import ServerSettings, Services
+from noetl.server.sessions import SessionLimits
 from noetl.session.errors import UsageError
 
 EXTRAS = install_hint("postgres", "nats")
@@ -44,41 +46,50 @@ class WorkerCommand(NamedTuple):
 def run_server(options: ServerCommand, on_ready: Callable[[str], None] = lambda _: None) -> int:
     """`on_ready` receives the address."""
     url = database_url(options.database)
-    is_open = _is_open(options, embedded=url is None)
-    return _run(_serve(options, url, is_open, on_ready))
+    settings = _server_settings(options, embedded=url is None)
+    return _run(_serve(options, url, settings, on_ready))
 
 
-def _is_open(options: ServerCommand, *, embedded: bool) -> bool:
+def _server_settings(options: ServerCommand, *, embedded: bool) -> ServerSettings:
+    """Raises UsageError."""
+    if options.own:  # no sign-in: the settings of a server do not matter
+        return ServerSettings(open=_is_open(options, embedded=embedded))
+    settings = Settings.from_environment()
+    try:
+        oidc, own_url, limits = oidc_settings(settings), public_url(settings), settings.session_limits_s
+    except Rejected as error:
+        raise UsageError(str(error)) from error
+    is_open = _is_open(options, embedded=embedded, has_provider=oidc is not None)
+    return ServerSettings(open=is_open, oidc=oidc, public_url=own_url, sessions=SessionLimits(*limits))
+
+
+def _is_open(options: ServerCommand, *, embedded: bool, has_provider: bool = False) -> bool:
     """Without tokens only on a file, and only on a loopback address."""
-    wanted = options.auth is False or (options.auth is None and embedded and _is_loopback(options.host))
+    by_default = embedded and is_loopback_host(options.host) and not has_provider
+    wanted = options.auth is False or (options.auth is None and by_default)
+    if wanted and has_provider:
+        raise UsageError(f"--open lets everyone in without a sign-in, but {OIDC_ISSUER} is set: leave out one of them")
     if wanted and not embedded:
         raise UsageError("--open needs a database file: with PostgreSQL every client needs a token")
-    if wanted and not _is_loopback(options.host):
+    if wanted and not is_loopback_host(options.host):
         raise UsageError(f"--open on {options.host} would give everyone access: leave it out, and create tokens")
     return wanted
 
 
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-async def _serve(options: ServerCommand, url: str | None, is_open: bool, on_ready: Callable[[str], None]) -> int:
+async def _serve(
+    options: ServerCommand, url: str | None, settings: ServerSettings, on_ready: Callable[[str], None]
+) -> int:
     from noetl.server.app import context_of, make_app
     from noetl.server.http_server import HttpServer
-    from noetl.server.services import ServerSettings
 
     async with _deployment(options, url) as (services, instruments, crashed):
-        settings = ServerSettings(open=is_open, registry=instruments.registry())
-        app = make_app(services, settings)
+        app = make_app(services, settings._replace(registry=instruments.registry()))
         serving = HttpServer(app, options.host, options.port, wrap=instruments.wrap)
         instruments.metrics.process.followers.read_from(lambda: len(context_of(app).streams))
         serving.start()
-        access = "every user of this machine has full access" if is_open else "clients need a token"
+        access = "every user of this machine has full access" if settings.open else "clients need a token"
+        if settings.oidc is not None:
+            access += f", people sign in with {settings.oidc.label}"
         _print(f"ready: {serving.url} ({access})")
         on_ready(serving.url)
         try:

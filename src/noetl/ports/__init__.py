@@ -52,6 +52,8 @@ from noetl.ports.storage import (
     SecretRows,
     Snapshot,
     StoredResult,
+    WebSession,
+    WebSessionStore,
 )
 from noetl.ports.transport import (
     REPLY_TIMEOUT_S,
@@ -162,6 +164,8 @@ __all__ = [
     "Subscription",
     "Transport",
     "TriggerStore",
+    "WebSession",
+    "WebSessionStore",
     "WorkQueue",
     "WorkerInfo",
     "WorkerRegistry",

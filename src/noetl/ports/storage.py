@@ -524,15 +524,57 @@ class ApiTokenStore(Protocol):
         ...
 
 
+class WebSession(NamedTuple):
+    """The session of a person in a browser. Only its cookie contains the secret."""
+
+    id: str
+    user: str  # whose sessions are counted: `oidc:SUBJECT`, or `token:ID`
+    name: str  # appears in the log for everything the person does
+    created_at: datetime
+    expires_at: datetime
+    seen_at: datetime  # of the last recorded request
+    roles: tuple[RoleGrant, ...] = ()  # of a person whom a provider has signed in
+    token: bytes | None = None  # the digest of the API token whose rights it has; None: the roles
+
+
+AllSessions: TypeAlias = list[WebSession]
+
+
+class WebSessionStore(Protocol):
+    """Sessions by the sha256 of their secrets. Every method raises Unavailable."""
+
+    async def add(self, session: WebSession, digest: bytes, *, idle_since: datetime, keep: int) -> None:
+        """Delete sessions that have expired or were last seen before `idle_since`, then all but the newest `keep` - 1
+        of the same user, and add this one. Raises Rejected if a text cannot be stored.
+        """
+        ...
+
+    async def find(self, digest: bytes) -> WebSession | None:
+        """The session, also if it has expired: callers check that."""
+        ...
+
+    async def touch(self, id: str, at: datetime) -> None:
+        """Record a request. Without effect if the session is gone, or a later request is recorded."""
+        ...
+
+    async def list(self) -> AllSessions:
+        """All sessions in the order of creation."""
+        ...
+
+    async def remove(self, id: str) -> None:
+        """Raises NotFound."""
+        ...
+
+
 class AuditTrailEntry(NamedTuple):
     """Who did what, when. It contains names and ids, never values."""
 
     at: datetime
-    action: str  # start, command, register, secret, token, saved, sign-in, denied, lost
+    action: str  # start, command, register, secret, token, saved, sign-in, sign-out, denied, lost
     what: str  # the operation: `cancel`, `set`; of a denied one the request: `GET /executions/{execution_id}`
     target: str  # an execution, `path@version`, the name of a secret, the id of a token; "": none
-    who: str  # the name of the token; "": a caller without a token
-    caller: str = ""  # the id of the token
+    who: str  # the name of the token or the person; "": a caller without a token
+    caller: str = ""  # the id of the token, or `oidc:SUBJECT`
     address: str = ""  # from which the request came: that of a proxy if there is one
     detail: str = ""
     times: int = 1  # of equal requests that one entry of denied ones stands for

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from noetl.adapters.sqlite.audit import SqliteAudit
     from noetl.adapters.sqlite.logs import SqliteLogs
     from noetl.adapters.sqlite.secrets import SqliteTokens
+    from noetl.adapters.sqlite.sessions import SqliteSessions
     from noetl.adapters.sqlite.triggers import SqliteTriggers
 
 POLL_S = 0.2  # between two reads of the inbox, and between two sweeps during a cancellation
@@ -89,6 +90,12 @@ class LocalStore(NamedTuple):
         from noetl.adapters.sqlite.secrets import SqliteTokens
 
         return SqliteTokens(self.database)
+
+    @property
+    def sessions(self) -> SqliteSessions:
+        from noetl.adapters.sqlite.sessions import SqliteSessions
+
+        return SqliteSessions(self.database)
 
     @property
     def audit(self) -> SqliteAudit:

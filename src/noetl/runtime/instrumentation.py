@@ -94,7 +94,8 @@ def configure_logging(settings: Settings) -> Callable[[], None]:
     Raises Rejected for an unknown level.
     """
     pool_keys = [each.partition("=")[2] for each in settings.pool_keys.replace(",", " ").split()]
-    for value in (settings.key, settings.link_key, settings.pool_key, *pool_keys, settings.token):
+    own = (settings.key, settings.link_key, settings.pool_key, settings.token, settings.oidc_client_secret)
+    for value in (*own, *pool_keys):
         redaction.hide(value)
     for url in (settings.database, settings.nats):
         with suppress(ValueError):

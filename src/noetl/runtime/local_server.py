@@ -97,6 +97,7 @@ class LocalServer:
             results=storage.results,
             secrets=storage.secrets,
             tokens=storage.tokens,
+            sessions=storage.sessions,
             audit=storage.audit,
             logs=storage.logs,
             feed=self.feed,

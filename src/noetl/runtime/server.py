@@ -22,6 +22,7 @@ from noetl.adapters.postgres.limits import PostgresLimits
 from noetl.adapters.postgres.logs import PostgresLogs
 from noetl.adapters.postgres.saved import PostgresSaved
 from noetl.adapters.postgres.secrets import PostgresSecretRows, PostgresTokens
+from noetl.adapters.postgres.sessions import PostgresSessions
 from noetl.adapters.postgres.store import PostgresListing, PostgresRetention, PostgresStore
 from noetl.adapters.postgres.triggers import PostgresTriggers
 from noetl.adapters.secrets.providers import CredentialProviders
@@ -188,6 +189,7 @@ class ServerRuntime:
             results=self.results,
             secrets=self.secrets,
             tokens=PostgresTokens(self.database),
+            sessions=PostgresSessions(self.database),
             audit=PostgresAudit(self.database),
             logs=self.logs,
             feed=self.feed,

@@ -14,7 +14,15 @@ from typing import Annotated, Any, Final, NamedTuple, get_type_hints
 from msgspec import Struct
 
 from noetl import failpoints
-from noetl.defaults import LEASE_S, LOG_CALL_BYTES, LOG_EXECUTION_BYTES
+from noetl.defaults import (
+    LEASE_S,
+    LOG_CALL_BYTES,
+    LOG_EXECUTION_BYTES,
+    OIDC_GROUPS_CLAIM,
+    OIDC_SCOPES,
+    SESSION_HOURS,
+    SESSION_IDLE_HOURS,
+)
 from noetl.errors import Rejected
 
 DATABASE: Final = "NOETL_DB"
@@ -29,7 +37,16 @@ LOG: Final = "NOETL_LOG"
 NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
 TOKEN: Final = "NOETL_TOKEN"
 
+PUBLIC_URL: Final = "NOETL_PUBLIC_URL"
+OIDC_ISSUER: Final = "NOETL_OIDC_ISSUER"
+OIDC_CLIENT_ID: Final = "NOETL_OIDC_CLIENT_ID"
+OIDC_SECRET: Final = "NOETL_OIDC_CLIENT_SECRET"
+OIDC_SECRET_FILE: Final = "NOETL_OIDC_CLIENT_SECRET_FILE"
+OIDC_ROLES: Final = "NOETL_OIDC_ROLES"
+
 LEASE_MIN_S: Final = 1.0
+SESSION_HOURS_MIN: Final = 0.1
+SESSION_HOURS_MAX: Final = 24 * 31
 BYTES_LIMIT: Final = 1 << 40
 
 
@@ -242,6 +259,87 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="commands, servers",
         ),
     ] = ""
+    public_url: Annotated[
+        str,
+        Variable(
+            PUBLIC_URL,
+            "The address under which browsers reach the server, such as `https://noetl.example.com`. Sessions of the"
+            " web UI then work under this address only. Sign-in with OpenID Connect needs it.",
+            "the host of each request",
+            read_by="servers",
+        ),
+    ] = ""
+    oidc_issuer: Annotated[
+        str,
+        Variable(
+            OIDC_ISSUER,
+            "The OpenID Connect provider that signs people in to the web UI: its issuer, such as"
+            " `https://login.example.com/realms/main`. The discovery document is below this address.",
+            "none: API tokens only",
+            read_by="servers",
+        ),
+    ] = ""
+    oidc_client_id: Annotated[
+        str, Variable(OIDC_CLIENT_ID, "The id under which the provider knows this server.", "none", read_by="servers")
+    ] = ""
+    oidc_client_secret: Annotated[
+        str,
+        Variable(
+            OIDC_SECRET,
+            "The secret that the provider gave for this id.",
+            "none: a public client, protected by PKCE",
+            read_by="servers",
+        ),
+    ] = ""
+    oidc_client_secret_file: Annotated[
+        str, Variable(OIDC_SECRET_FILE, "A file with that secret, instead of it.", "none", read_by="servers")
+    ] = ""
+    oidc_scopes: Annotated[
+        str,
+        Variable(
+            "NOETL_OIDC_SCOPES",
+            "The scopes that are requested from the provider.",
+            f"`{OIDC_SCOPES}`",
+            read_by="servers",
+        ),
+    ] = OIDC_SCOPES
+    oidc_groups_claim: Annotated[
+        str,
+        Variable(
+            "NOETL_OIDC_GROUPS_CLAIM",
+            "The claim with the groups of a person: a name, or a path such as `realm_access.roles`.",
+            f"`{OIDC_GROUPS_CLAIM}`",
+            read_by="servers",
+        ),
+    ] = OIDC_GROUPS_CLAIM
+    oidc_roles: Annotated[
+        str,
+        Variable(
+            OIDC_ROLES,
+            'The roles of groups: JSON such as `{"ops": [{"role": "operator", "paths": ["orders/*"]}]}`, or a file with'
+            " it. The group `*` is everyone whom the provider signs in. A person without a role is refused.",
+            "none",
+            read_by="servers",
+        ),
+    ] = ""
+    session_hours: Annotated[
+        str,
+        Variable(
+            "NOETL_SESSION_HOURS",
+            "Hours after the sign-in at which a session of the web UI ends.",
+            f"`{SESSION_HOURS:g}`",
+            read_by="servers",
+        ),
+    ] = f"{SESSION_HOURS:g}"
+    session_idle_hours: Annotated[
+        str,
+        Variable(
+            "NOETL_SESSION_IDLE_HOURS",
+            "Hours without a request after which a session of the web UI ends.",
+            f"`{SESSION_IDLE_HOURS:g}`",
+            read_by="servers",
+        ),
+    ] = f"{SESSION_IDLE_HOURS:g}"
     failpoint: Annotated[
         str,
         Variable(failpoints.VARIABLE, "Kills the process at a named point, for crash tests.", "none", read_by="tests"),
@@ -276,6 +374,16 @@ class Settings(Struct, frozen=True, kw_only=True):
         if not (0 <= call < BYTES_LIMIT and 0 <= execution < BYTES_LIMIT):
             raise Rejected("bad-setting", f"NOETL_LOG_CALL_BYTES and NOETL_LOG_EXECUTION_BYTES must be {wanted}")
         return int(call), int(execution)
+
+    @property
+    def session_limits_s(self) -> tuple[float, float]:
+        """The lifetime of a session, and the longest time without a request, in seconds. Raises Rejected."""
+        lifetime = _number("NOETL_SESSION_HOURS", self.session_hours, "a number of hours, such as 12")
+        idle = _number("NOETL_SESSION_IDLE_HOURS", self.session_idle_hours, "a number of hours, such as 2")
+        for name, hours in (("NOETL_SESSION_HOURS", lifetime), ("NOETL_SESSION_IDLE_HOURS", idle)):
+            if not SESSION_HOURS_MIN <= hours <= SESSION_HOURS_MAX:
+                raise Rejected("bad-setting", f"{name} must be from {SESSION_HOURS_MIN} to {SESSION_HOURS_MAX} hours")
+        return lifetime * 3_600, idle * 3_600
 
     def result_stores(self, *, default: str = "files") -> list[str]:
         """The configured result stores, the default first."""

@@ -54,7 +54,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     assert isinstance(caller, Caller)
     if scope is None or not caller.may(scope):
         raise low_scope(caller, scope)
-    if caller.id != LOCAL.id:
+    if caller.id != LOCAL.id and not caller.session:  # the sign-in of a session is recorded when it begins
         connection.app.state[CONTEXT].audit.sign_in(caller)
     if caller.roles:
         await _check_limit(connection, handler.opt.get(LIMIT), caller, scope)
@@ -65,9 +65,7 @@ async def _check_limit(connection: ASGIConnection[Any, Any, Any, Any], limit: An
         services: Services = connection.app.state[CONTEXT].services
         await _check_execution(services, caller, scope, connection.path_params["execution_id"])
     elif limit not in (UNLIMITED, BY_NAME, FILTERED) and not caller.may_everywhere(scope):
-        raise ApiError(
-            403, "limited-role", f'the token "{caller.name}" is limited to paths or pools: {LIMITS[EVERYWHERE]}'
-        )
+        raise ApiError(403, "limited-role", f"{caller.title} is limited to paths or pools: {LIMITS[EVERYWHERE]}")
 
 
 async def _check_execution(services: Services, caller: Caller, scope: str, execution_id: str) -> None:
@@ -82,11 +80,11 @@ async def _check_execution(services: Services, caller: Caller, scope: str, execu
 
 def low_scope(caller: Caller, scope: str | None, path: str | None = None, reason: str = "") -> ApiError:
     where = f' for "{path}"' if path is not None else ""
-    return ApiError(403, "low-scope", f'the token "{caller.name}" lacks the scope "{scope}"{where}{reason}')
+    return ApiError(403, "low-scope", f'{caller.title} lacks the scope "{scope}"{where}{reason}')
 
 
 def outside(caller: Caller, what: str) -> ApiError:
-    return ApiError(403, "outside-limits", f'the roles of the token "{caller.name}" do not permit {what}')
+    return ApiError(403, "outside-limits", f"the roles of {caller.title} do not permit {what}")
 
 
 def check_readable(caller: Caller, path: str, missing: str) -> None:

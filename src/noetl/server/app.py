@@ -33,6 +33,7 @@ from noetl.server.routes import (
     rows,
     run,
     saved,
+    sessions,
     triggers,
 )
 from noetl.server.services import ServerSettings, Services
@@ -54,6 +55,7 @@ _TAGS: Final = {
     "tools": "Kinds of tools",
     "workers": "Workers and pools",
     "tokens": "API tokens and their scopes",
+    "sessions": "Sessions of the web UI",
     "audit": "The audit trail",
     "server": "The server itself",
 }
@@ -112,6 +114,7 @@ _PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a
 
 _ROUTES: Final = (
     admin,
+    sessions,
     playbooks,
     check,
     executions,
@@ -166,7 +169,7 @@ def make_app(services: Services, settings: ServerSettings) -> Litestar:
     app.state[CONTEXT] = context
     limiter = RateLimiter(services.clock, settings.requests_per_s, settings.requests_burst)
     # The framework's own middleware runs only for paths that have a route. This one sees every request.
-    app.asgi_handler = RequestMiddleware(app.asgi_handler, context.authenticator, limiter, settings)
+    app.asgi_handler = RequestMiddleware(app.asgi_handler, context.authenticator, context.sessions, limiter, settings)
     return app
 
 

@@ -1,4 +1,4 @@
-"""Callers and their tokens: authentication, and what the scopes or roles of a token permit.
+"""Callers and their tokens: authentication, and what the scopes or roles of a caller permit.
 
 `run` and `write` include `read`; `admin` includes all. Roles are scopes with limits: see `noetl.control.roles`.
 """
@@ -20,6 +20,8 @@ PUBLIC: Final = "public"  # the scope of a route that needs no token
 SCOPE: Final = "scope"  # the key of the required scope in the options of a route
 CALLER: Final = "caller"  # the key of the caller in the state of a request
 
+PERSON: Final = "oidc:"  # the ids of persons begin with this
+
 CACHED_S: Final = 5.0  # how long a token that another server has revoked may still be accepted
 CACHED_MAX: Final = 10_000  # cached lookups, including those of unknown tokens
 TOKEN_CHARS_MAX: Final = 256
@@ -30,11 +32,17 @@ CHALLENGE: Final = {"WWW-Authenticate": 'Bearer realm="noetl"'}
 class Caller(NamedTuple):
     """Who makes a request."""
 
-    id: str  # of the token
+    id: str  # of the token; of a person `oidc:SUBJECT`
     name: str  # as the log records it
     scopes: frozenset[str]
     roles: tuple[RoleGrant, ...] = ()  # empty: the scopes hold for all paths and pools
     address: str = ""  # from which the request came
+    session: str = ""  # the id of the session of a browser; "": an API token
+
+    @property
+    def title(self) -> str:
+        """How messages name it."""
+        return f'the user "{self.name}"' if self.id.startswith(PERSON) else f'the token "{self.name}"'
 
     def may(self, scope: str, path: str | None = None) -> bool:
         """Whether a role permits the scope for this path. None: for any path at all."""
@@ -105,18 +113,35 @@ class Authenticator:
 
     async def authenticate(self, text: str, address: str = "") -> Caller:
         """Raises ApiError, or Unavailable."""
-        digest = digest_of(text)
+        token = await self.find_token(digest_of(text))
+        if token is None or not compare_digest(f"noetl_{token.id}_", text[: len(token.id) + 7]):
+            raise _unknown_token()
+        return self._caller(token, address)
+
+    async def authenticate_digest(self, digest: bytes, address: str) -> Caller:
+        """As `authenticate`, for a session that was made for this token."""
+        token = await self.find_token(digest)
+        if token is None:
+            raise _unknown_token()
+        return self._caller(token, address)
+
+    async def find_token(self, digest: bytes) -> ApiToken | None:
+        """The token, also if it has expired. Raises Unavailable."""
         found = self._cache.peek(digest)
         if found is None or self._clock.monotonic() >= found.until:
             found = _Lookup(await self._tokens.find(digest), self._clock.monotonic() + CACHED_S)
             self._cache.put(digest, found)
-        token = found.token
-        if token is None or not compare_digest(f"noetl_{token.id}_", text[: len(token.id) + 7]):
-            raise ApiError(401, "bad-token", "the token is unknown to this server; it may have been revoked", CHALLENGE)
+        return found.token
+
+    def _caller(self, token: ApiToken, address: str) -> Caller:
         if token.expires_at is not None and token.expires_at <= self._clock.now():
             detail = f'the token "{token.name}" has expired: create a new one'
             raise ApiError(401, "expired-token", detail, CHALLENGE)
         return Caller(token.id, token.name, token.scopes, token.roles, address)
+
+
+def _unknown_token() -> ApiError:
+    return ApiError(401, "bad-token", "the token is unknown to this server; it may have been revoked", CHALLENGE)
 
 
 def bearer_token(header: str | None) -> str | None:

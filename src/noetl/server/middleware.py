@@ -1,4 +1,4 @@
-"""Checks before routing: host, rate limit, token, and size and speed of requests."""
+"""Checks before routing: host, rate limit, token or session, and size and speed of requests."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from noetl.errors import Unavailable
 from noetl.server.auth import CALLER, LOCAL, Authenticator, Caller, bearer_token
 from noetl.server.errors import ApiError, error_response
 from noetl.server.services import ServerSettings, requester
+from noetl.server.sessions import SAFE_METHODS, CookieJar, Sessions
 
 CALLERS_MAX: Final = 10_000  # with a bucket; the least recently seen caller is dropped first
 
@@ -44,7 +45,6 @@ HEADERS_BYTES_MAX: Final = 16 << 10  # of the request line and all headers
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 UI: Final = "/ui"  # the path of the web UI
 HOOKS: Final = "/hooks/"
-_SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _YAML: Final = frozenset({b"text/yaml", b"application/yaml", b"application/x-yaml", b"text/x-yaml"})
 _HEADERS: Final[dict[bytes, bytes]] = {
     b"x-content-type-options": b"nosniff",
@@ -57,11 +57,18 @@ _HEADERS: Final[dict[bytes, bytes]] = {
 
 class RequestMiddleware:
     def __init__(
-        self, app: ASGIApp, authenticator: Authenticator, limiter: RateLimiter, settings: ServerSettings
+        self,
+        app: ASGIApp,
+        authenticator: Authenticator,
+        sessions: Sessions,
+        limiter: RateLimiter,
+        settings: ServerSettings,
     ) -> None:
         self._app = app
         self._authenticator = authenticator
+        self._sessions = sessions
         self._limiter = limiter
+        self._cookies = CookieJar(settings.public_url)
         self._open = settings.open
         self._body_s = settings.body_s
 
@@ -88,6 +95,8 @@ class RequestMiddleware:
             _check_host(headers, is_navigation=_is_navigation(scope, headers))
             self._count(address)
             return LOCAL._replace(address=address)
+        if b"authorization" not in headers and (secret := self._cookies.read_session(headers)):
+            return await self._of_session(scope["method"], headers, secret, address)
         try:
             header = headers.get(b"authorization")
             token = bearer_token(None if header is None else header.decode("latin-1"))
@@ -101,6 +110,16 @@ class RequestMiddleware:
             return None
         try:
             return await self._authenticator.authenticate(token, address)
+        except (ApiError, Unavailable) as error:
+            return error
+
+    async def _of_session(
+        self, method: str, headers: dict[bytes, bytes], secret: str, address: str
+    ) -> Caller | ApiError | Unavailable:
+        self._count(self._sessions.cached_user(secret) or address)
+        try:
+            self._cookies.check_origin(method, headers)
+            return await self._sessions.authenticate(secret, address)
         except (ApiError, Unavailable) as error:
             return error
 
@@ -160,7 +179,7 @@ def _hostname(url: str) -> str:
 def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
     """Accept JSON and YAML only: an HTML form of another site cannot send these types."""
     has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
-    if method in _SAFE or not has_body:
+    if method in SAFE_METHODS or not has_body:
         return
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json" and kind not in _YAML:

@@ -19,9 +19,11 @@ from noetl.server.audit import AuditTrail
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
+from noetl.server.oidc import OidcProvider
 from noetl.server.row_reader import ResultRowReader
 from noetl.server.run_schemas import RunSchemas
 from noetl.server.services import CpuPool, ServerSettings, Services
+from noetl.server.sessions import CookieJar, Sessions
 from noetl.server.streams import StreamHub
 from noetl.server.subscriptions import CompletionWaiters
 
@@ -52,6 +54,9 @@ class AppContext:
         self.services = services
         self.settings = settings
         self.authenticator = Authenticator(services.tokens, services.clock)
+        self.sessions = Sessions(services.sessions, self.authenticator, services.clock, settings.sessions)
+        self.cookies = CookieJar(settings.public_url)
+        self.oidc = None if settings.oidc is None else OidcProvider(settings.oidc, services.clock)
         self.runs = RunsCache(services.store)
         self.readers = EnvelopeReaderCache(services.store)
         self.timelines = TimelineCache(services.store)
@@ -69,6 +74,8 @@ class AppContext:
         self.waiters.close()
         await self.streams.close()
         await self.audit.close()
+        if self.oidc is not None:
+            await self.oidc.close()
 
 
 ServicesParam: TypeAlias = NamedDependency[SkipValidation[Services]]

@@ -58,7 +58,7 @@ async def authorize(context: AppContext, request: StartRequest, caller: Caller) 
     if await _is_startable(context.services, digest):
         return replace(request, text=None, digest=digest)
     reason = "which is needed to start a text that is not registered, or is archived"
-    raise ApiError(403, "low-scope", f'the token "{caller.name}" lacks the scope "write", {reason}')
+    raise ApiError(403, "low-scope", f'{caller.title} lacks the scope "write", {reason}')
 
 
 async def _within_limits(context: AppContext, request: StartRequest, caller: Caller) -> StartRequest | None:

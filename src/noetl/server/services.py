@@ -30,9 +30,12 @@ from noetl.ports import (
     ResultStore,
     SavedStore,
     SecretInfo,
+    WebSessionStore,
     WorkerRegistry,
 )
 from noetl.server.errors import ApiError
+from noetl.server.oidc import OidcSettings
+from noetl.server.sessions import SessionLimits
 from noetl.tool import Tools
 
 if TYPE_CHECKING:
@@ -139,6 +142,7 @@ class Services(NamedTuple):
     results: ResultStore
     secrets: Secrets
     tokens: ApiTokenStore
+    sessions: WebSessionStore
     audit: AuditStore
     logs: LogStore
     feed: Feed
@@ -167,3 +171,6 @@ class ServerSettings(NamedTuple):
     body_s: float = BODY_S
     connections: int = 0  # at once; 0: as many as the limit of open files permits
     ui: Path = UI  # the folder of the built UI
+    public_url: str = ""  # the address that browsers use, without a path; "": the host of the request
+    oidc: OidcSettings | None = None  # None: only tokens
+    sessions: SessionLimits = SessionLimits()

@@ -235,8 +235,24 @@ CREATE TABLE noetl.unnotified ( -- ended executions whose notifications may not 
 CREATE INDEX unnotified_by_time ON noetl.unnotified (at);
 """
 
+_SESSIONS: Final = """
+CREATE TABLE noetl.web_sessions (
+    id         text COLLATE "C" PRIMARY KEY,
+    digest     bytea NOT NULL UNIQUE, -- sha256 of the secret in the cookie, which is not stored
+    "user"     text COLLATE "C" NOT NULL,
+    name       text NOT NULL,
+    created_at timestamptz NOT NULL,
+    expires_at timestamptz NOT NULL,
+    seen_at    timestamptz NOT NULL,
+    roles      text NOT NULL, -- JSON
+    token      bytea -- tokens.digest; null: the roles
+);
+CREATE INDEX web_sessions_by_user ON noetl.web_sessions ("user", created_at);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
     _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS, _UNNOTIFIED,
+    _SESSIONS,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

@@ -232,6 +232,21 @@ CREATE TABLE unnotified ( -- ended executions whose notifications may not have s
 CREATE INDEX unnotified_by_time ON unnotified (at);
 """
 
+_SESSIONS: Final = """
+CREATE TABLE web_sessions (
+    id         TEXT PRIMARY KEY,
+    digest     BLOB NOT NULL UNIQUE, -- sha256 of the secret in the cookie, which is not stored
+    user       TEXT NOT NULL,
+    name       TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER NOT NULL,
+    seen_at    INTEGER NOT NULL,
+    roles      TEXT NOT NULL, -- JSON
+    token      BLOB -- tokens.digest; null: the roles
+) STRICT;
+CREATE INDEX web_sessions_by_user ON web_sessions (user, created_at);
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -246,6 +261,7 @@ _STEPS: Final[tuple[str, ...]] = (
     _SAVED,
     _LIMITS,
     _UNNOTIFIED,
+    _SESSIONS,
 )
 VERSION: Final = len(_STEPS)
 

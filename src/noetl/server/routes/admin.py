@@ -36,7 +36,7 @@ from noetl.control.api_tokens import digest_of, new_token, rights_of
 from noetl.errors import NotFound
 from noetl.ports import WorkerInfo
 from noetl.server.access import check_readable, low_scope, outside
-from noetl.server.auth import PUBLIC, SCOPE
+from noetl.server.auth import PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
 from noetl.server.params import (
     ADMIN,
@@ -48,6 +48,7 @@ from noetl.server.params import (
     READ,
     SEQ_MAX,
     WRITE,
+    AppContext,
     CallerParam,
     ContextParam,
     Limit,
@@ -94,6 +95,10 @@ async def metrics(context: ContextParam) -> Response[bytes]:
 
 @route(get, READ | OF_NOTHING, "server", "/whoami", "The name and the scopes of the caller's token")
 async def whoami(context: ContextParam, caller: CallerParam) -> WhoamiResponse:
+    return whoami_of(context, caller)
+
+
+def whoami_of(context: AppContext, caller: Caller) -> WhoamiResponse:
     scopes, roles = tuple(sorted(caller.scopes)), caller.roles or UNSET
     return WhoamiResponse(name=caller.name, scopes=scopes, open=context.settings.open, roles=roles)
 

@@ -1,4 +1,4 @@
-"""Contracts of adapters for credentials, stored secrets and API tokens.
+"""Contracts of adapters for credentials, stored secrets, API tokens and sessions.
 
 The test of an adapter is a subclass whose `make` opens a fresh adapter and closes it again.
 """
@@ -13,9 +13,18 @@ from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import NamedTuple
 
-from noetl.errors import NotFound, Unavailable
+from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.playbook.model import Credential
-from noetl.ports import ApiToken, ApiTokenStore, RoleGrant, SecretProvider, SecretRow, SecretRows
+from noetl.ports import (
+    ApiToken,
+    ApiTokenStore,
+    RoleGrant,
+    SecretProvider,
+    SecretRow,
+    SecretRows,
+    WebSession,
+    WebSessionStore,
+)
 from noetl.testing.contracts import async_test, error_of, opened_test
 from noetl.testing.contracts.stores import AT, STRANGE
 
@@ -108,6 +117,69 @@ class TokensContract:
         for name in ("b", *STRANGE):
             assert isinstance(await error_of(tokens.remove(name)), NotFound)
         assert await tokens.find(kept_digest) == kept
+
+
+def _session(id: str, seconds: float, user: str = "oidc:ann", *, lasts_s: float = 100) -> tuple[WebSession, bytes]:
+    at = AT + timedelta(seconds=seconds)
+    expires_at = at + timedelta(seconds=lasts_s)
+    return WebSession(id, user, "Jürgen", at, expires_at, at), hashlib.sha256(id.encode()).digest()
+
+
+class WebSessionsContract:
+    """Sessions by the digest of their secrets."""
+
+    @abstractmethod
+    def make(self) -> AbstractAsyncContextManager[WebSessionStore]: ...
+
+    @opened_test("make")
+    async def test_a_session_is_found_by_digest_unchanged(self, sessions: WebSessionStore) -> None:
+        plain, digest = _session("a", 0)
+        roles = (RoleGrant(role="operator", paths=("a/*", "b"), pools=("gpu",)), RoleGrant(role="viewer"))
+        limited, other = _session("b", 1)[0]._replace(roles=roles, token=b"\0digest\xff"), b"\1" * 32
+        for each in ((plain, digest), (limited, other)):
+            await sessions.add(*each, idle_since=AT, keep=9)
+        assert [await sessions.find(digest), await sessions.find(other)] == [plain, limited]
+        assert await sessions.list() == [plain, limited]
+        for unknown in (b"", b"\0" * 32):
+            assert await sessions.find(unknown) is None
+
+    @opened_test("make")
+    async def test_a_new_session_deletes_those_that_have_ended(self, sessions: WebSessionStore) -> None:
+        for made in (_session("short", 0, lasts_s=5), _session("idle", 1), _session("used", 2)):
+            await sessions.add(*made, idle_since=AT, keep=9)
+        await sessions.touch("used", AT + timedelta(seconds=8))
+        await sessions.touch("used", AT + timedelta(seconds=3))  # an older request of another server
+        await sessions.touch("unknown", AT)
+        await sessions.add(*_session("new", 10, "oidc:bob"), idle_since=AT + timedelta(seconds=8), keep=9)
+        assert [(each.id, each.seen_at) for each in await sessions.list()] == [
+            ("used", AT + timedelta(seconds=8)),
+            ("new", AT + timedelta(seconds=10)),
+        ]
+
+    @opened_test("make")
+    async def test_the_oldest_sessions_of_a_user_end_when_there_are_too_many(self, sessions: WebSessionStore) -> None:
+        await sessions.add(*_session("other", 0, "oidc:bob"), idle_since=AT, keep=2)
+        for number in range(4):
+            await sessions.add(*_session(f"s{number}", number), idle_since=AT, keep=2)
+        assert {each.id for each in await sessions.list()} == {"other", "s2", "s3"}
+
+    @opened_test("make")
+    async def test_a_removed_session_is_not_found(self, sessions: WebSessionStore) -> None:
+        (kept, kept_digest), (gone, digest) = _session("a", 0), _session("b", 1)
+        await sessions.add(kept, kept_digest, idle_since=AT, keep=9)
+        await sessions.add(gone, digest, idle_since=AT, keep=9)
+        await sessions.remove("b")
+        assert await sessions.find(digest) is None
+        assert await sessions.find(kept_digest) == kept
+        for name in ("b", *STRANGE):
+            assert isinstance(await error_of(sessions.remove(name)), NotFound)
+
+    @opened_test("make")
+    async def test_a_name_that_is_not_text_is_rejected(self, sessions: WebSessionStore) -> None:
+        session, digest = _session("a", 0)
+        error = await error_of(sessions.add(session._replace(name="\ud800"), digest, idle_since=AT, keep=9))
+        assert isinstance(error, Rejected)
+        assert await sessions.list() == []
 
 
 def _row(name: str, version: int, nonce: bytes = b"nonce\0\xff", body: bytes = b"\0body\xfe") -> SecretRow:
