@@ -31,6 +31,10 @@ class Browser:
         """Of the server."""
         return self.jar.setdefault(urlsplit(self.url).netloc, {})
 
+    def address(self, url: str) -> str:
+        """Where a request is sent."""
+        return url
+
     async def ask(
         self, method: str, path: str, *, json: Any = None, form: dict[str, str] | None = None, **headers: str
     ) -> Answer:
@@ -45,7 +49,9 @@ class Browser:
         if json is not None:
             data, sent["Content-Type"] = msgspec.json.encode(json), "application/json"
         sent = {name: value for name, value in sent.items() if value}
-        async with self.session.request(method, url, data=data, headers=sent, allow_redirects=False) as response:
+        async with self.session.request(
+            method, self.address(url), data=data, headers=sent, allow_redirects=False
+        ) as response:
             body = await response.read()
             for header in response.headers.getall("Set-Cookie", []):
                 self.set_cookies.append(header)
@@ -58,7 +64,8 @@ class Browser:
 
     async def change(self, method: str, path: str, json: Any = None, **headers: str) -> Answer:
         """A request of a page of the server itself that changes something."""
-        return await self.ask(method, path, json=json, **{"Origin": self.url, **CSRF, **headers})
+        sent: dict[str, Any] = {"Origin": self.url, **CSRF, **headers}
+        return await self.ask(method, path, json=json, **sent)
 
     async def sign_in(self, token: str) -> Answer:
         return await self.change("POST", "/session", {"token": token})

@@ -21,10 +21,14 @@ ANSWER_S: Final = 120.0
 class UiServer:
     """A server, and its API for preparations and checks of a test; the test itself uses the browser."""
 
-    def __init__(self, folder: Path, *options: str) -> None:
+    def __init__(
+        self, folder: Path, *options: str, port: int | None = None, variables: Mapping[str, str] | None = None
+    ) -> None:
+        """`variables`: further environment variables."""
         self.folder = folder
         self.options = options
-        port = free_port()
+        self.variables = variables or {}
+        port = port or free_port()
         self.url = f"http://127.0.0.1:{port}"
         self.process = Process(self._program(port))
         self.process.start()
@@ -88,6 +92,7 @@ class UiServer:
 
     def _program(self, port: int) -> Program:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
+        environment |= self.variables
         database = self.folder / "noetl.db"
         command = [str(NOETL), "server", "--db", str(database), "--port", str(port), *self.options]
         return Program("server", command, environment, self.folder, ready=self.url)

@@ -58,6 +58,7 @@ class Sessions:
         self._clock = clock
         self.limits = limits or SessionLimits()
         self._cache: BoundedCache[bytes, _Lookup] = BoundedCache(CACHED_MAX)
+        self._ended: BoundedCache[str, bool] = BoundedCache(CACHED_MAX)  # ids: a lookup may be under way when one ends
 
     async def begin_for_token(self, token: ApiToken, digest: bytes) -> tuple[WebSession, str]:
         """The session ends with the token, and has its rights at any time."""
@@ -105,7 +106,7 @@ class Sessions:
             found = _Lookup(await self._store.find(digest), self._clock.monotonic() + CACHED_S)
             self._cache.put(digest, found)
         session, now = found.session, self._clock.now()
-        if session is None or session.expires_at <= now:
+        if session is None or session.expires_at <= now or session.id in self._ended:
             return None
         return session if (now - session.seen_at).total_seconds() < self.limits.idle_s else None
 
@@ -120,20 +121,18 @@ class Sessions:
 
     async def end(self, secret: str) -> WebSession | None:
         """End the session of a cookie. None: it had ended before. Raises Unavailable."""
-        digest = digest_of(secret)
-        session = await self._store.find(digest)
-        self._cache.pop(digest)
+        session = await self._store.find(digest_of(secret))
         if session is not None:
             try:
-                await self._store.remove(session.id)
+                await self.remove(session.id)
             except NotFound:
                 return None
         return session
 
     async def remove(self, id: str) -> None:
-        """End the session of another person. Raises NotFound or Unavailable."""
+        """End a session by its id. Raises NotFound or Unavailable."""
         await self._store.remove(id)
-        self._cache.clear()
+        self._ended.put(id, True)
 
 
 # Cookies

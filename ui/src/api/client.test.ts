@@ -1,7 +1,7 @@
 import { afterEach, expect, test, vi } from "vitest";
 import { get, post, urlOf } from "./client";
 import { ApiProblem, Unreachable, errorMessage } from "./problem";
-import { getToken, storeToken } from "./token";
+import { sessionError, sessionVersion } from "./session";
 
 afterEach(() => vi.unstubAllGlobals());
 
@@ -28,11 +28,22 @@ test("invalid fields are named", async () => {
   expect(errorMessage(await get("/x").catch((problem: unknown) => problem))).toBe("limit: at most 1,000");
 });
 
-test("an expired token is cleared", async () => {
-  storeToken("noetl_a_b");
-  respondWith(401, { code: "expired-token" });
-  await expect(get("/whoami")).rejects.toBeInstanceOf(ApiProblem);
-  expect(getToken()).toBeNull();
+test("a session that has ended is noticed once", async () => {
+  const before = sessionVersion();
+  respondWith(401, { code: "no-session", detail: "the session has ended" });
+  const refused = await Promise.allSettled([get("/executions"), get("/tools")]);
+  expect(refused.map((each) => each.status)).toEqual(["rejected", "rejected"]);
+  expect(sessionVersion()).toBe(before + 1);
+  expect(errorMessage(sessionError())).toBe("the session has ended");
+});
+
+test("every request has the header that pages of other sites cannot send", async () => {
+  const fetched = vi.fn((_url: string, _init: RequestInit) => Promise.resolve(new Response("{}")));
+  vi.stubGlobal("fetch", fetched);
+  await post("/executions", {});
+  const init = fetched.mock.calls[0]?.[1];
+  expect(new Headers(init?.headers).get("X-NoETL-CSRF")).toBe("1");
+  expect(new Headers(init?.headers).has("Authorization")).toBe(false);
 });
 
 test("no response is different from a refusal", async () => {

@@ -1,7 +1,7 @@
-/** All requests to the API go through here: it adds the token, parses JSON and turns refusals into errors. */
+/** All requests to the API go through here: it proves that this page sends them, parses JSON and turns refusals into errors. */
 
 import { ApiProblem, Unreachable, problemFrom, wasAborted } from "./problem";
-import { clearToken, getToken } from "./token";
+import { sessionChanged, sessionVersion } from "./session";
 
 export type Query = Record<string, string | number | boolean | null | undefined>;
 
@@ -11,6 +11,7 @@ export interface RequestOptions {
   body?: unknown;
   headers?: Record<string, string>;
   signal?: AbortSignal;
+  signIn?: boolean; // the request signs in or asks for the session: 401 is an ordinary answer
 }
 
 export function urlOf(path: string, query: Query = {}): string {
@@ -24,8 +25,8 @@ export function urlOf(path: string, query: Query = {}): string {
 
 export async function send(path: string, options: RequestOptions = {}): Promise<Response> {
   const headers = new Headers(options.headers);
-  const token = getToken();
-  if (token !== null) headers.set("Authorization", `Bearer ${token}`);
+  headers.set("X-NoETL-CSRF", "1"); // A page of another site cannot send this header.
+  const session = sessionVersion();
   let body: BodyInit | undefined;
   if (typeof options.body === "string") body = options.body;
   else if (options.body !== undefined) {
@@ -41,8 +42,8 @@ export async function send(path: string, options: RequestOptions = {}): Promise<
   }
   if (response.ok) return response;
   const problem = await problemFrom(response);
-  // The stored token is no longer valid. Clearing it shows the sign-in page.
-  if (problem.status === 401 && token !== null && token === getToken()) clearToken(problem);
+  // The session has ended. Loading it again shows the sign-in page.
+  if (problem.status === 401 && options.signIn !== true && session === sessionVersion()) sessionChanged(problem);
   throw problem;
 }
 

@@ -1,4 +1,4 @@
-/** Follows an event stream with fetch, because EventSource cannot send the token. Resumes after a lost connection. */
+/** Follows an event stream with fetch, because EventSource hides why it was refused. Resumes after a lost connection. */
 
 import { send } from "./client";
 import { ApiProblem, wasAborted } from "./problem";

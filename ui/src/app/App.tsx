@@ -1,7 +1,7 @@
 import { useEffect, useMemo, useRef, useState, useSyncExternalStore } from "react";
-import { get } from "../api/client";
+import { request } from "../api/client";
 import { ApiProblem } from "../api/problem";
-import { getToken, onTokenChange, tokenError } from "../api/token";
+import { onSessionChange, sessionError, sessionVersion } from "../api/session";
 import { useResource } from "../api/useResource";
 import { ErrorNotice } from "../design/ErrorNotice";
 import { Toasts } from "../design/Toasts";
@@ -15,10 +15,10 @@ import { navigate, useRouteLocation } from "./router";
 import { type Session, SessionContext } from "./session";
 
 export function App() {
-  const token = useSyncExternalStore(onTokenChange, getToken);
-  const session = useResource<Session>(`whoami ${token ?? ""}`, (signal) => get("/whoami", {}, signal));
+  const version = useSyncExternalStore(onSessionChange, sessionVersion);
+  const session = useResource<Session>(`whoami ${version}`, (signal) => request("/whoami", { signal, signIn: true }));
   if (session.error instanceof ApiProblem && session.error.status === 401) {
-    return <SignIn error={tokenError()} />;
+    return <SignIn error={sessionError()} />;
   }
   if (session.error !== undefined) {
     return (

@@ -1,9 +1,8 @@
 import type { Ref } from "react";
-import { clearToken } from "../api/token";
 import { Button } from "../design/Button";
 import { Search } from "./Search";
 import { Link } from "./router";
-import { useHasScope, useSession } from "./session";
+import { signOut, useHasScope, useSession } from "./session";
 import { type Theme, setTheme, useTheme } from "./theme";
 
 const PAGES = [
@@ -61,7 +60,7 @@ export function Header({ path, search, onHelp }: HeaderProps) {
         ?
       </Button>
       {!session.open && (
-        <Button variant="quiet" small title={`Signed in as ${session.name}`} onClick={() => clearToken()}>
+        <Button variant="quiet" small title={`Signed in as ${session.name}`} onClick={() => void signOut()}>
           Sign out
         </Button>
       )}

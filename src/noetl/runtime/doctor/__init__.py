@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from noetl import __version__
 from noetl.adapters.secrets.stored import KEY_BYTES, VARIABLE, KeyFile
 from noetl.errors import NoetlError, Rejected, install_hint
-from noetl.runtime.settings import LINK_KEY, POOL_KEY, POOL_KEYS
+from noetl.runtime.settings import LINK_KEY, OIDC_CLIENT_ID, OIDC_ISSUER, POOL_KEY, POOL_KEYS
 from noetl.secret import Secret
 
 Grade: TypeAlias = Literal["ok", "info", "warning", "error"]
@@ -68,6 +68,10 @@ async def run_checks(options: DoctorOptions) -> list[Diagnosis]:
             found.append(_missing_extra("nats"))
         else:
             found += await check_nats(options.nats, options.monitor)
+    if options.environment.get(OIDC_ISSUER) or options.environment.get(OIDC_CLIENT_ID):
+        from noetl.runtime.doctor.sign_in import check_sign_in
+
+        found.append(await check_sign_in(options.environment))
     if options.server is not None:
         from noetl.runtime.doctor.server import check_server
 

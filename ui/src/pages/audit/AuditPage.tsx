@@ -12,7 +12,7 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { shortTime, wholeTime } from "../../design/time";
 import "./audit.css";
 
-const ACTIONS = ["start", "command", "register", "secret", "token", "sign-in", "denied"];
+const ACTIONS = ["start", "command", "register", "secret", "token", "sign-in", "sign-out", "denied"];
 
 /** Who did what on this server, the newest entry first. */
 export default function AuditPage() {
@@ -45,7 +45,7 @@ export default function AuditPage() {
             {ACTIONS.map((each) => <option key={each}>{each}</option>)}
           </select>
         </div>
-        <TextField label="Who" placeholder="name of a token" value={who} onChange={(event) => filter(() => setWho(event.target.value))} />
+        <TextField label="Who" placeholder="name of a person or token" value={who} onChange={(event) => filter(() => setWho(event.target.value))} />
         <Button onClick={entries.reload}>Refresh</Button>
       </div>
       {entries.error !== undefined && <ErrorNotice error={entries.error} onRetry={entries.reload} />}
@@ -96,7 +96,7 @@ function EntryTable({ items }: { items: AuditEntry[] }) {
 }
 
 function Target({ entry }: { entry: AuditEntry }) {
-  if (entry.target === "" || entry.action === "sign-in") return null;
+  if (entry.target === "" || entry.action === "sign-in" || entry.action === "sign-out") return null;
   if (entry.action !== "start" && entry.action !== "command") return <span className="mono">{entry.target}</span>;
   return <Link to={`/executions/${entry.target}`} className="mono">{entry.target.slice(0, 13)}</Link>;
 }
