@@ -20,7 +20,7 @@ async def check_sign_in(environment: Mapping[str, str]) -> Diagnosis:
     try:
         settings = oidc_settings(Settings.from_environment(environment))
     except Rejected as error:
-        return Diagnosis(CHECK, "error", str(error), "see the settings NOETL_OIDC_… in the reference")
+        return Diagnosis(CHECK, "error", str(error), "see docs/guides/access.md: sign-in with OpenID Connect")
     assert settings is not None, "a variable is set"
     provider = OidcProvider(settings, SystemClock())
     try:

@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 
 import structlog
 from litestar import Request, Response, delete, get, post
+from litestar.datastructures import Cookie
 from litestar.params import JSONBody, PathParameter, QueryParameter
 
 from noetl.api.admin import SessionItem, SessionList, SessionRequest, SignInMethods, WhoamiResponse
@@ -64,7 +65,7 @@ async def sign_in(
     assert token is not None, "it was found a moment ago"
     session, secret = await context.sessions.begin_for_token(token, digest_of(text))
     response = Response(whoami_of(context, caller), status_code=201)
-    await _begin(request, context, response, caller._replace(session=session.id), secret, "with a token")
+    response.set_cookie(await _begin(request, context, caller._replace(session=session.id), secret, "with a token"))
     return response
 
 
@@ -117,7 +118,7 @@ async def finish_oidc(request: Request[Any, Any, Any], context: ContextParam) ->
     else:
         response = _redirect(attempt.page)
         caller = Caller(person.user, person.name, frozenset(), person.roles, _address(request), session.id)
-        await _begin(request, context, response, caller, secret, f"with {provider.settings.label}")
+        response.set_cookie(await _begin(request, context, caller, secret, f"with {provider.settings.label}"))
     response.set_cookie(context.cookies.clear(ATTEMPT_COOKIE, secure=secure))  # an answer counts once
     return response
 
@@ -145,19 +146,12 @@ def _redirect(url: str) -> Response[bytes]:
 # Sessions
 
 
-async def _begin(
-    request: Request[Any, Any, Any],
-    context: AppContext,
-    response: Response[Any],
-    caller: Caller,
-    secret: str,
-    how: str,
-) -> None:
-    """Set the cookie of a new session. The former session of the browser ends."""
+async def _begin(request: Request[Any, Any, Any], context: AppContext, caller: Caller, secret: str, how: str) -> Cookie:
+    """The cookie of a new session. The former session of the browser ends."""
     await _end(request, context)
     await context.audit.record(caller, "sign-in", "session", caller.session, how)
     secure = context.cookies.is_secure(_headers(request))
-    response.set_cookie(context.cookies.make(SESSION_COOKIE, secret, context.sessions.limits.lifetime_s, secure=secure))
+    return context.cookies.make(SESSION_COOKIE, secret, context.sessions.limits.lifetime_s, secure=secure)
 
 
 async def _end(request: Request[Any, Any, Any], context: AppContext) -> None:
