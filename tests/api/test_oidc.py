@@ -161,7 +161,7 @@ def test_a_code_counts_once(tmp_path: Path, provider: IdentityProvider) -> None:
 
 
 def test_the_code_of_another_sign_in_is_refused(tmp_path: Path, provider: IdentityProvider) -> None:
-    """An attacker who sends a link with a code of their own signs nobody in as the attacker."""
+    """A link with a code of an attacker does not sign the victim in as the attacker."""
 
     async def work(server: ApiServer, browser: Browser) -> None:
         attacker = Browser(server.api.session, browser.url)

@@ -414,7 +414,7 @@ def roles_for(groups: Iterable[str], roles: Mapping[str, tuple[RoleGrant, ...]])
 
 
 def is_protected(url: str) -> bool:
-    """Whether nobody on the network can read a request: https, or this machine."""
+    """Whether other machines cannot read a request: https, or this machine."""
     try:
         parts = urlsplit(url)
         host = parts.hostname or ""
