@@ -173,15 +173,6 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="servers",
         ),
     ] = None
-    public_url: Annotated[
-        str,
-        Variable(
-            "NOETL_PUBLIC_URL",
-            "The address of the server for people, such as `https://noetl.example.com`: notifications read it as"
-            " `execution.url`.",
-            "none: `execution.url` is null",
-        ),
-    ] = ""
     lease: Annotated[
         str,
         Variable(
@@ -264,9 +255,9 @@ class Settings(Struct, frozen=True, kw_only=True):
         Variable(
             PUBLIC_URL,
             "The address under which browsers reach the server, such as `https://noetl.example.com`. Sessions of the"
-            " web UI then work under this address only. Sign-in with OpenID Connect needs it.",
-            "the host of each request",
-            read_by="servers",
+            " web UI then work under this address only. Sign-in with OpenID Connect needs it, and notifications read it"
+            " as `execution.url`.",
+            "the host of each request; `execution.url` is null",
         ),
     ] = ""
     oidc_issuer: Annotated[

@@ -10,7 +10,8 @@ from noetl.session.protocol import Session
 from noetl.session.recordings import record
 from noetl.session.sources import PlaybookFile
 from noetl.session.what_if import WhatIf
-from tests.unit.session.test_verbs import FLAKY, HEAD, LARGE, on
+from tests.playbooks import HEAD
+from tests.unit.session.test_verbs import FLAKY, LARGE, on
 
 SIGNALLED = HEAD + (
     "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n  next: {arcs: [{step: tell}]}\n"

@@ -707,7 +707,14 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        get?: never;
+        /**
+         * Run a playbook with the values of the query string, and return its output
+         * @description For playbooks with GET in `executor.spec.methods`; others give 405. The query string is the workload.
+         *
+         *     Values are texts. A declared input of another type is read as JSON, and several values of a list as its items.
+         *     The response is that of POST, with `Cache-Control: no-store` unless a `respond` task says something else.
+         */
+        get: operations["run_by_query"];
         put?: never;
         /**
          * Run a playbook, and return its output
@@ -1595,6 +1602,7 @@ export interface components {
             /** @default false */
             ends?: boolean;
             compensate?: components["schemas"]["ExplainedPart"] | null;
+            on?: string;
         };
         /** ExplainedTask */
         ExplainedTask: {
@@ -1630,6 +1638,8 @@ export interface components {
                 string,
                 string
             ][];
+            concurrency?: string;
+            notifications?: components["schemas"]["ExplainedPart"][];
         };
         /** FactDocument */
         FactDocument: {
@@ -1747,6 +1757,13 @@ export interface components {
             /** @constant */
             type: "document";
         };
+        /** ForPermit */
+        ForPermit: {
+            limit: string;
+            key: string;
+            /** @constant */
+            type: "permit";
+        };
         /** ForSignal */
         ForSignal: {
             name: string;
@@ -1839,7 +1856,7 @@ export interface components {
         FrameParked: {
             frame: string;
             call: number;
-            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"];
+            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"] | components["schemas"]["ForPermit"];
             epoch?: [
                 number,
                 number
@@ -1997,11 +2014,20 @@ export interface components {
         LastExecution: {
             execution_id: string;
         };
+        /** LimitDocument */
+        LimitDocument: {
+            waits: string;
+            key: string;
+            permit: string;
+            ahead?: number | null;
+            /** @default [] */
+            held_by?: string[];
+        };
         /** LogEntry */
         LogEntry: {
             first_seq: number;
             at: string;
-            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
+            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["PermitGranted"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** LogPage */
         LogPage: {
@@ -2098,6 +2124,12 @@ export interface components {
             by?: string | null;
             /** @constant */
             fact: "execution.paused";
+        };
+        /** PermitGranted */
+        PermitGranted: {
+            run?: string | null;
+            /** @constant */
+            fact: "permit.granted";
         };
         /** PlaceDocument */
         PlaceDocument: {
@@ -2256,6 +2288,8 @@ export interface components {
             compensations?: string[];
             /** @default false */
             from_start?: boolean;
+            /** @default  */
+            permit?: string;
             /** @constant */
             fact: "execution.retried";
         };
@@ -2430,6 +2464,7 @@ export interface components {
             compensation?: components["schemas"]["CompensationDocument"];
             cancelled?: components["schemas"]["CancelDocument"];
             fork?: components["schemas"]["ForkDocument"];
+            limits?: components["schemas"]["LimitDocument"][];
         };
         /** SignInMethods */
         SignInMethods: {
@@ -2579,6 +2614,8 @@ export interface components {
             /** @default false */
             compensable?: boolean;
             compensates?: string | null;
+            /** @default false */
+            limited?: boolean;
             /** @constant */
             fact: "step.scheduled";
         };
@@ -2596,6 +2633,10 @@ export interface components {
             reads?: string[][];
             /** @default false */
             join?: boolean;
+            limit?: string | null;
+            /** @default  */
+            key?: string;
+            run?: string | null;
             /** @constant */
             fact: "step.waiting";
         };
@@ -8312,6 +8353,169 @@ export interface operations {
             };
         };
     };
+    run_by_query: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description `respond-async`: do not wait; `wait=N`: wait at most N seconds */
+                Prefer?: string | null;
+                /** @description a repeated key returns the execution of the first request */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description metadata.path of a registered playbook */
+                path: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The output data of the playbook, or the answer of a `respond` task with its own status */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": unknown;
+                };
+            };
+            /** @description It has started, and has not ended within the time of `Prefer` */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["StartResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The playbook does not run with this method */
+            405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     run: {
         parameters: {
             query?: never;
@@ -8391,6 +8595,15 @@ export interface operations {
             };
             /** @description There is no such object, or it is outside of the paths of the token */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The playbook does not run with this method */
+            405: {
                 headers: {
                     [name: string]: unknown;
                 };
