@@ -119,8 +119,9 @@ def test_a_script_imports_modules_beside_itself_and_beside_the_playbook(tmp_path
 
 
 def test_without_a_folder_nothing_of_the_worker_can_be_imported() -> None:
-    (output,) = ran(PythonInput(code="import tests"))
-    assert "No module named 'tests' (install the package on the worker, or" in error_of(output).message
+    assert Path("scripts/wording.py").exists()  # in the working directory of the worker
+    (output,) = ran(PythonInput(code="import scripts.wording"))
+    assert "No module named 'scripts' (install the package on the worker, or" in error_of(output).message
 
 
 def test_an_exception_in_a_module_shows_its_lines(tmp_path: Path) -> None:
