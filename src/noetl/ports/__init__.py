@@ -16,6 +16,7 @@ from noetl.ports.limits import (
     grant_waiting,
 )
 from noetl.ports.messages import MessageAnswer, MessageHandler, MessageSelection, MessageSource, ReceivedMessage
+from noetl.ports.saved import SavedStore, SavedValue, SavedWrite
 from noetl.ports.storage import (
     ApiToken,
     ApiTokenStore,
@@ -43,9 +44,6 @@ from noetl.ports.storage import (
     ResultCleanup,
     ResultStore,
     RoleGrant,
-    SavedStore,
-    SavedValue,
-    SavedWrite,
     SecretInfo,
     SecretProvider,
     SecretRow,

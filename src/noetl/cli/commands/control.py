@@ -83,13 +83,7 @@ def retry(
                 reporter.warn(f"retry uses the playbook as it was at the start; to use a corrected file: {again}")
             await execution.retry(step, from_start=from_start)
 
-        return continue_execution(
-            reporter,
-            id,
-            resolve(db, server),
-            retry_it,
-            detach=detach,
-        )
+        return continue_execution(reporter, id, resolve(db, server), retry_it, detach=detach)
 
     finish(format, command)
 

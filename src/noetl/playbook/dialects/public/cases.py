@@ -187,7 +187,7 @@ def _stored(book: Book, entry: LayoutEntry, tools: list[LayoutEntry]) -> bool:
         book.note(entry.start, "dropped", f"the event log contains the result anyway; `{entry.name}` was removed")
         return True
     task = Map(start=entry.start)
-    if not fill(book, task, entry.value, entry, "", ()):
+    if not fill(book, task, entry.value, entry):
         return False
     task.entries = [each for each in task.entries if each.name != "name"]
     tools.append(new(entry.name, Map(entries=[new("tool", task, entry.start)]), entry.start))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, plain
@@ -51,7 +52,7 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     owner = next((task for task in tasks if task.body is holder), tasks[-1])
     name = owner.name or "main"
     made = Map(start=entry.start)
-    if not fill(book, made, entry.value, entry, name, _RESULT):
+    if not fill(book, made, entry.value, entry, ResultNames(name, _RESULT)):
         return
     discard(holder, entry)
     pipeline = as_pipeline(step, owner, name)
@@ -67,7 +68,7 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
 def _alone(book: Book, entry: LayoutEntry, save: Map) -> None:
     """A `save` without a tool is the tool of its step."""
     made = Map(start=entry.start)
-    if fill(book, made, save, entry, "", ()):
+    if fill(book, made, save, entry):
         made.entries = [each for each in made.entries if each.name != "name"]
         put_tool(entry, made)
         book.changed()
@@ -101,8 +102,19 @@ def is_recorded(save: Map) -> bool:
     return storage_kind(save) in _EVENTS and (data is None or whole is not None)
 
 
-def fill(book: Book, made: Map, save: Map, entry: LayoutEntry, name: str, roots: tuple[str, ...]) -> bool:
-    """Write the task of a block. Names in `roots` are the result of the task `name`. False: refused."""
+class ResultNames(NamedTuple):
+    """The names by which a block reads the result of a task."""
+
+    task: str = ""  # "": the block reads none
+    roots: tuple[str, ...] = ()
+
+
+NO_RESULT = ResultNames()
+
+
+def fill(book: Book, made: Map, save: Map, entry: LayoutEntry, result: ResultNames = NO_RESULT) -> bool:
+    """Write the task of a block. False: refused."""
+    name, roots = result
     kind = storage_kind(save)
     data = _found(save, _DATA)
     for leaf in leaves(data.value) if data is not None and name else ():
@@ -284,7 +296,7 @@ def _save_task(book: Book, body: Map, save: Map) -> None:
     assert kind is not None
     made = Map(start=body.start)
     inner = body.map("save")
-    if not fill(book, made, inner if inner is not None else save, kind, "", ()):
+    if not fill(book, made, inner if inner is not None else save, kind):
         return
     body.entries = [each for each in made.entries if each.name != "name"]
     book.changed()
