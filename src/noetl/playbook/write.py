@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import yaml
-from msgspec import UNSET
+from msgspec import UNSET, to_builtins
+from msgspec.structs import replace
 
 from noetl.output import JSON
 from noetl.playbook.branches import with_jumps
@@ -22,6 +23,7 @@ from noetl.playbook.model import (
     Rule,
     Step,
     Task,
+    Trigger,
     When,
 )
 from noetl.playbook.source import resolve
@@ -59,6 +61,7 @@ def document(playbook: Playbook) -> dict[str, JSON]:
             }
         ),
         **({} if playbook.inputs is None else {"input": {each.name: _input(each) for each in playbook.inputs}}),
+        **_some({"triggers": [_trigger(each) for each in playbook.triggers]}),
         **_some({"notify": [_notification(each) for each in playbook.notifications]}),
         "workflow": [_step(step) for step in playbook.steps],
         **_some({"workbook": {block.name: _pipeline(block, {}) for block in playbook.blocks}}),
@@ -75,6 +78,15 @@ def _input(field: InputField) -> dict[str, JSON]:
     if field.items is not None:
         found["items"] = _input(field.items)
     return {**found, "secret": True} if field.secret else found
+
+
+def _trigger(trigger: Trigger) -> dict[str, JSON]:
+    found: dict[str, JSON] = to_builtins(replace(trigger, at=(), verify=None))
+    if (verify := trigger.verify) is not None:
+        hmac = {"algorithm": verify.algorithm, "encoding": verify.encoding} if verify.signed else {}
+        proof = {"secret": verify.secret, "header": verify.header, **hmac}
+        found["verify"] = {"hmac" if verify.signed else "token": proof}
+    return found
 
 
 def _step(step: Step) -> dict[str, JSON]:

@@ -45,14 +45,7 @@ class PartChange(Struct, frozen=True, kw_only=True):
 
 def playbook_changes(old: Playbook, new: Playbook) -> list[PartChange]:
     """Steps, tasks and arcs are compared by name; the layout and the order of keys do not count."""
-    return value_changes(_by_name(_document(old)), _by_name(_document(new)))
-
-
-def _document(playbook: Playbook) -> dict[str, JSON]:
-    triggers = [
-        {key: value for key, value in msgspec.to_builtins(each).items() if key != "at"} for each in playbook.triggers
-    ]
-    return {**document(playbook), **({"triggers": triggers} if triggers else {})}
+    return value_changes(_by_name(document(old)), _by_name(document(new)))
 
 
 def _by_name(value: JSON, key: str = "") -> JSON:

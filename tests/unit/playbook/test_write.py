@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.output import JSON
 from noetl.playbook.reader import read
@@ -107,3 +108,27 @@ def test_a_compensation_is_written_with_the_settings_of_its_step_d116() -> None:
     again = read(write(playbook), kinds()).playbook
     assert again is not None
     assert document(again) == document(playbook)
+
+
+def test_triggers_are_written_back_d112() -> None:
+    playbook = reading("""\
+        keychain: [{name: shop_key, kind: env, variable: SHOP_KEY}]
+        triggers:
+        - {name: nightly, kind: cron, cron: "0 6 * * 1-5", timezone: Europe/Zurich, jitter_s: 30, workload: {day: 1}}
+        - {name: poll, kind: interval, every_s: 60, catchup: none}
+        - name: order
+          kind: webhook
+          path: orders/new
+          verify: {hmac: {secret: shop_key, header: X-Sign}}
+          key: "{{ request.headers['x-delivery'] }}"
+        - {name: ping, kind: webhook, path: ping, verify: {token: shop_key}}
+        - {name: events, kind: nats, subject: "shop.>"}
+        workflow:
+        - step: start
+          tool: {kind: noop}
+        """).playbook
+    assert playbook is not None
+    again = read(write(playbook), kinds()).playbook
+    assert again is not None
+    assert [replace(each, at=()) for each in again.triggers] == [replace(each, at=()) for each in playbook.triggers]
+    assert len(again.triggers) == 5
