@@ -210,10 +210,10 @@ def test_retry_after_an_error_in_a_template_says_that_it_uses_the_old_text(works
         HEAD + "workflow:\n- step: start\n  tool: {kind: noop, input: {n: '{{ 1 // workload.n }}'}}\nworkload: {n: 0}\n"
     )
     ran = workspace.call("run", workspace.write(broken))
-    assert (ran.returncode, "run it again (noetl retry uses the old text)" in ran.stdout) == (1, True)
+    assert (ran.returncode, "correct the playbook and continue: noetl fork " in ran.stdout) == (1, True)
     workspace.write(broken.replace("n: 0", "n: 1"))
     again = workspace.call("retry", "last")
-    text = "noetl: retry uses the playbook as it was at the start; to use a corrected file, run it again\n"
+    text = "noetl: retry uses the playbook as it was at the start; to use a corrected file: noetl fork "
     assert (again.returncode, text in again.stderr) == (1, True)
 
 

@@ -118,7 +118,7 @@ _SHORT: Final[dict[str, str]] = {"timeout": "number or {connect, read, total}"}
 _LEFT_OUT: Final = frozenset(
     {
         "result store", "task.spec", "compensate.spec", "compensate.spec.policy", "emit", "timeout", "items",
-        "defaults", "results",
+        "defaults", "results", "limits", "notify.spec", "notify.spec.policy",
     }
 )  # fmt: skip
 _DECISIONS: Final = re.compile(r"\s\(D\d+\)")
@@ -160,12 +160,13 @@ def _records(root: RecordShape, kinds: Kinds) -> Iterator[str]:
         match shape:
             case RecordShape(title, _, keys):
                 own = {name: key for name, key in keys.items() if not _is_minor(name, key, kinds)}
-                waiting += [key.shape for key in own.values()]
                 title = f"admission {title}" if "allow" in keys else title
-                if title in seen or title in _LEFT_OUT:
+                if title in seen:
                     continue
                 seen.add(title)
-                yield f"- **{title}**: " + "; ".join(_key(name, key) for name, key in own.items())
+                waiting += [key.shape for key in own.values()]
+                if title not in _LEFT_OUT:
+                    yield f"- **{title}**: " + "; ".join(_key(name, key) for name, key in own.items())
             case KindShape("task", _, _, unknown, others):
                 waiting += [unknown, *(others.values() if "choose" not in seen else ())]
             case KindShape(title, _, records):
