@@ -1,6 +1,6 @@
 /** A long list of rows with equal height. Only the visible rows are in the page. */
 
-import { type CSSProperties, type ReactNode, type Ref, useCallback, useEffect, useImperativeHandle, useRef, useState } from "react";
+import { type CSSProperties, type ReactNode, type Ref, useCallback, useEffect, useImperativeHandle, useLayoutEffect, useRef, useState } from "react";
 
 export interface VirtualRowsHandle {
   reveal: (place: number) => void;
@@ -14,6 +14,7 @@ interface VirtualRowsProps {
   className?: string;
   row: (place: number, style: CSSProperties) => ReactNode;
   onVisible?: (first: number, last: number) => void; // the visible rows have changed
+  atEnd?: boolean; // show the last row whenever rows are added or the list is resized
   ref?: Ref<VirtualRowsHandle>;
 }
 
@@ -22,7 +23,7 @@ const MARGIN_ROWS = 8;
 const HEIGHT_MAX = 8_000_000;
 
 export function VirtualRows(props: VirtualRowsProps) {
-  const { count, rowHeight, label, role = "list", className, row, onVisible, ref } = props;
+  const { count, rowHeight, label, role = "list", className, row, onVisible, atEnd = false, ref } = props;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const whole = count * rowHeight;
@@ -50,6 +51,12 @@ export function VirtualRows(props: VirtualRowsProps) {
     if (last >= first) onVisible?.(first, last);
   }, [first, last, onVisible]);
 
+  // Also after a resize: a list that is hidden while rows arrive cannot be scrolled.
+  useLayoutEffect(() => {
+    const element = box.current;
+    if (atEnd && element !== null) element.scrollTop = element.scrollHeight;
+  }, [atEnd, count, view.height]);
+
   useImperativeHandle(ref, () => ({
     reveal: (index) => {
       const element = box.current;
@@ -69,7 +76,7 @@ export function VirtualRows(props: VirtualRowsProps) {
   }
   return (
     <div ref={box} className={className} onScroll={measure} tabIndex={0} role="region" aria-label={label}
-      style={{ overflowY: "auto", position: "relative" }}>
+      style={{ overflowY: "auto", overflowAnchor: "none", position: "relative" }}>
       <div role={role} style={{ height: drawn, position: "relative" }}>{rows}</div>
     </div>
   );

@@ -1,11 +1,11 @@
-import { type CSSProperties, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
+import { type CSSProperties, useDeferredValue, useMemo, useState } from "react";
 import { download } from "../../../api/download";
 import type { PrintedLine, Timeline } from "../../../api/types";
 import { navigate, type RouteLocation, withQuery } from "../../../app/router";
 import { Button } from "../../../design/Button";
 import { EmptyState } from "../../../design/EmptyState";
 import { ErrorNotice } from "../../../design/ErrorNotice";
-import { VirtualRows, type VirtualRowsHandle } from "../../../design/VirtualRows";
+import { VirtualRows } from "../../../design/VirtualRows";
 import { shortTime } from "../../../design/time";
 import { piecesOf, plainText } from "./ansi";
 import "./logs.css";
@@ -58,10 +58,6 @@ export default function Logs({ location, timeline }: LogsProps) {
     () => (wanted === "" ? items : items.filter((line) => `${line.call} ${plainText(line.text)}`.toLowerCase().includes(wanted))),
     [items, wanted],
   );
-  const list = useRef<VirtualRowsHandle>(null);
-  useEffect(() => {
-    if (following && shown.length > 0) list.current?.reveal(shown.length - 1);
-  }, [following, shown.length]);
   const choose = (name: string | null) => navigate(withQuery(location, { log: name }), { replace: true });
   const steps = timeline.steps.map((line) => line.step);
   return (
@@ -88,7 +84,7 @@ export default function Logs({ location, timeline }: LogsProps) {
       {shown.length > 0 && (
         <div className="log-box" onWheel={(event) => { if (event.deltaY < 0) setFollowing(false); }}>
           <VirtualRows
-            ref={list} className="log-rows" label="Log lines" count={shown.length} rowHeight={ROW}
+            atEnd={following} className="log-rows" label="Log lines" count={shown.length} rowHeight={ROW}
             row={(place, style) => {
               const line = shown[place];
               if (line === undefined) return null;
