@@ -31,7 +31,12 @@ VALUES: dict[InputType, st.SearchStrategy[JSON]] = {
     "file": TEXTS.map(lambda text: f"/{text}"),
 }
 ANYTHING = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | TEXTS | st.sampled_from(["1", "true", "2026-01-31"]),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False)
+    | TEXTS
+    | st.sampled_from(["1", "true", "2026-01-31"]),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=5,
 )
