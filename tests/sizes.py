@@ -11,8 +11,10 @@ NO_SERVICES: Final = os.environ.get("NOETL_TESTS") == "quick"  # `make test`: st
 # Paths below tests/ that the quick run leaves out: they start PostgreSQL, NATS, a browser or many processes, build a
 # wheel, or take longer than the quick run has time for.
 FULL_ONLY: Final = (
+    "api/test_oidc",
     "api/test_openapi",
     "api/test_roles",
+    "api/test_sessions",
     "browser",
     "chaos",
     "contracts/test_nats",
