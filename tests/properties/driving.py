@@ -219,12 +219,15 @@ class Drive:
                 return parked
             case Answered(output=output):
                 return take(work, move, output, self.at)
-            case RunTask(task=task, input=input, attempt=attempt):
-                output = Output(data=input or work.frame.prev)
-                if task.kind != "noop":
-                    output = self.outputs.answer(work.frame.id, task.name, work.frame.entries, attempt)
+            case RunTask():
+                is_noop = move.task.kind == "noop"
+                output = Output(data=move.input or work.frame.prev) if is_noop else self.answer(work, move)
                 return take(work, move, output, self.at)
         return None
+
+    def answer(self, work: Work, called: RunTask) -> Output:
+        """The output of a call depends on its place and its attempt."""
+        return self.outputs.answer(work.frame.id, called.task.name, work.frame.entries, called.attempt)
 
     def look(self) -> None:
         """A frame has the same view of ctx at any time (D28a)."""

@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 
 from noetl.checks.checker import check
 from noetl.engine.commands import LEVEL, Fork, Signal, Start, Wake
-from noetl.engine.facts import ForChild, ForkOrigin, ForSignal, ForTime, FrameParked, TaskDone
-from noetl.engine.moves import Answered, Decided, Park, RunTask, Wait, Work
-from noetl.engine.pipeline import next_move, take
+from noetl.engine.facts import ForChild, ForkOrigin, ForSignal, ForTime
+from noetl.engine.moves import RunTask, Work
 from noetl.engine.state import Frame, Run, State
 from noetl.fork.plan import Planner, fork_start
 from noetl.fork.recording import RecordedFrame, Recording
@@ -45,25 +44,11 @@ class InputDrive(Drive):
         super().__init__(program, outputs, schedule)
         self.calls: Counter[Call] = Counter()
 
-    def call(self, work: Work) -> TaskDone | FrameParked | None:
-        while isinstance(move := next_move(work, self.at), Wait):
-            self.at = max(self.at, move.until)
-        match move:
-            case Decided(fact=fact):
-                return fact
-            case Park(fact=parked):
-                return parked
-            case Answered(output=output):
-                return take(work, move, output, self.at)
-            case RunTask(task=task, input=input, attempt=attempt):
-                output = Output(data=input or work.frame.prev)
-                if task.kind != "noop":
-                    name = work.pipeline.name
-                    key = json.dumps([task.code, move.fields, input], sort_keys=True)
-                    self.calls[name, task.name, key, attempt] += 1
-                    output = self.outputs.answer(f"{name}/{key}", task.name, 0, attempt)
-                return take(work, move, output, self.at)
-        return None
+    def answer(self, work: Work, called: RunTask) -> Output:
+        name = work.pipeline.name
+        key = json.dumps([called.task.code, called.fields, called.input], sort_keys=True)
+        self.calls[name, called.task.name, key, called.attempt] += 1
+        return self.outputs.answer(f"{name}/{key}", called.task.name, 0, called.attempt)
 
     def wake(self, frame: Frame) -> None:
         match frame.parked:

@@ -170,7 +170,7 @@ def paths_read(pipeline: CompiledPipeline) -> Iterator[tuple[ScopePath, bool]]:
 
 
 def _read_by_rule(rule: CompiledRule) -> Iterator[tuple[ScopePath, bool]]:
-    for value in (rule.when, rule.attempts, rule.delay, rule.max_delay):
+    for value in (rule.when, rule.attempts, rule.delay, rule.max_delay, rule.message, rule.details):
         if isinstance(value, Template | Value):
             yield from _read_by(value)
     yield from _read_by_writes(rule.set)

@@ -23,6 +23,7 @@ from noetl.engine.limits import is_waiting
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started
 from noetl.engine.moves import due_of
 from noetl.engine.parking import child_id
+from noetl.engine.saved import saved_in
 from noetl.engine.settle import delegated, end_delegation
 from noetl.engine.state import Frame, Run, State
 from noetl.engine.stored import NeedsValues
@@ -34,12 +35,11 @@ from noetl.fork.recording import (
     Recording,
     decision_text,
     digest,
-    fact_step,
     pipeline_text,
     with_result_store,
 )
 from noetl.ids import call_id, frame_id, frame_parts, run_of_token
-from noetl.net.program import Program
+from noetl.net.program import SAVED, Program
 from noetl.output import JSON
 
 PATHS_MAX = 5  # changed values that a reason names
@@ -364,7 +364,7 @@ class Planner:
         """Decisions that a worker has made: the same text and the same values give the same decision."""
         for decision in delegated(self._agenda):
             known = self._old.decisions.get(decision)
-            if known is None or known.text != decision_text(self._program, fact_step(known.fact)):
+            if known is None or known.text != decision_text(self._program, known.step):
                 continue
             current = decision_digest(self._program, self.state, decision)
             if known.digest == current and known.subject == self._entries.subject(self.state, decision):
@@ -380,9 +380,21 @@ class Planner:
     # The result
 
     def finished_facts(self, at: datetime) -> tuple[Fact, ...]:
-        """The facts to commit at this time: deadlines count from now, and `saved.*` is not written a second time."""
+        """The facts to commit at this time: deadlines count from now, and no value of `saved.*` is written again."""
         shift = max(at - self._now(), timedelta(0))
-        return tuple(_shifted(fact, shift) for fact in self.facts if not self._is_permit(fact))
+        return tuple(self._unsaved(_shifted(fact, shift)) for fact in self.facts if not self._is_permit(fact))
+
+    def _unsaved(self, fact: Fact) -> Fact:
+        """Without the writes to `saved.*` that the old execution has made: a later one may have replaced them."""
+        if not isinstance(fact, facts.NextEvaluated) or not (found := dict(saved_in([fact]))):
+            return fact
+        known = {key for key, value in found.items() if (key, digest(value)) in self._old.saved}
+        if fact.run in self._old.routed:
+            step = self._old.scheduled[fact.run].step
+            if decision_text(self._program, step) == decision_text(self._old.program, step):
+                known = set(found)  # also if the old one is a fork, which has not written them again
+        targets = {f"{SAVED}.{key}" for key in known}
+        return replace(fact, set={target: value for target, value in fact.set.items() if target not in targets})
 
     def _is_permit(self, fact: Fact) -> bool:
         """Does the fact permit a run that has not ended? It has to wait for the permit."""
@@ -465,7 +477,7 @@ class _Reasons:
         followers = planner.kept_from()
         self._kept = {run for run, new in followers.items() if new in kept}
         self._kept |= {run for run in old.scheduled if run in kept and run not in followers}
-        self._known: dict[str, str] = {}
+        self._followers = followers
 
     def all(self) -> Iterable[RepeatedRun]:
         for run, fact in self._old.scheduled.items():
@@ -481,7 +493,7 @@ class _Reasons:
             return "requested"
         if not planner.has_same_text(step):
             return "its tasks have changed"
-        new = planner.state.runs.get(planner.kept_from().get(run, run))
+        new = planner.state.runs.get(self._followers.get(run, run))
         if new is not None and new.loop is not None:
             rest = new.loop.count - new.loop.succeeded
             return f"{rest:,} of {new.loop.count:,} iterations are not done"
@@ -518,9 +530,8 @@ def _shifted(fact: Fact, by: timedelta) -> Fact:
             return replace(fact, timeout_at=at + by)
         case facts.Started(token=token):
             return replace(fact, token=_shifted_token(token, by))
-        case facts.NextEvaluated(tokens=tokens, set=written):
-            own = {target: value for target, value in written.items() if not target.startswith("saved.")}
-            return replace(fact, tokens=tuple(_shifted_token(token, by) for token in tokens), set=own)
+        case facts.NextEvaluated(tokens=tokens):
+            return replace(fact, tokens=tuple(_shifted_token(token, by) for token in tokens))
     return fact
 
 

@@ -32,6 +32,7 @@ from noetl.engine.facts import (
 )
 from noetl.engine.loops import ToRead, ToStore, loop_started
 from noetl.engine.moves import work_of
+from noetl.engine.saved import saved_in
 from noetl.engine.state import Run, State
 from noetl.engine.stored import ITEMS_LIMIT, NeedsValues, decision_id, paths_read
 from noetl.ids import frame_id, frame_parts
@@ -99,6 +100,7 @@ class RecordedDecision(NamedTuple):
 
     digest: str  # of what it depends on in ctx
     subject: str  # digest of the run that it is about; "" for tokens
+    step: str  # or the block; "" when it is about a token
     text: str  # digest of the templates that it evaluates
     fact: Fact
 
@@ -117,6 +119,8 @@ class Recording:
         self.decisions: dict[str, RecordedDecision] = {}
         self.scheduled: dict[str, StepScheduled] = {}  # every run, in the order of the log
         self.superseded: set[str] = set()  # runs that were retried
+        self.routed: set[str] = set()  # runs whose `set` and arcs were evaluated
+        self.saved: set[tuple[str, str]] = set()  # the values of saved.* that it has written: key and digest
         self.last_at: datetime | None = None
         self.state = State(execution_id=execution_id)
         self._digests = EntryDigests([execution_id])
@@ -151,6 +155,9 @@ class Recording:
             case StepWaiting(token=token) as fact:
                 self._decision(decision_id(token, "token"), fact)
             case NextEvaluated(run=run) as fact:
+                self.saved |= {(key, digest(value)) for key, value in saved_in([fact])}
+                if fact.error is None:
+                    self.routed.add(run)
                 self._decision(decision_id(run, "route"), fact)
             case LoopStarted(run=run) as fact:
                 self._loop(event, fact)
@@ -210,7 +217,16 @@ class Recording:
             except LookupError:  # control has made it: there is no such token or run
                 return
             subject = self._digests.subject(self.state, decision)
-            self.decisions[decision] = RecordedDecision(depends, subject, decision_text(program, fact_step(fact)), fact)
+            step = self._step_of(fact)
+            self.decisions[decision] = RecordedDecision(depends, subject, step, decision_text(program, step), fact)
+
+    def _step_of(self, fact: Fact) -> str:
+        match fact:
+            case StepScheduled(step=step):
+                return step
+            case NextEvaluated(run=run) | LoopStarted(run=run) | LoopDone(run=run):
+                return self.scheduled[run].step
+        return ""
 
     # What a fork asks
 
@@ -328,16 +344,6 @@ def _task_text(program: Program, task: CompiledTask) -> JSON:
     }  # fmt: skip
     keychain = [plain(entry) for entry in program.playbook.keychain if entry.name in used]
     return [plain(task.source), plain(task.spec), keychain]
-
-
-def fact_step(fact: Fact) -> str:
-    """The step that a decision is about, or the block; "" when it is about a token."""
-    match fact:
-        case StepScheduled(step=step):
-            return step
-        case NextEvaluated(run=run) | LoopStarted(run=run) | LoopDone(run=run):
-            return run.rpartition("#")[0].rpartition("/")[2]
-    return ""
 
 
 def decision_text(program: Program, step: str) -> str:

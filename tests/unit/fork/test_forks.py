@@ -430,3 +430,52 @@ def test_what_is_kept_needs_no_permit_and_the_rest_waits_for_one() -> None:
         assert granted == [PermitGranted(run="fetch#1")], "it was not finished, so it has waited"
 
     forking(work)
+
+
+SAVING = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: saving, path: orders}
+workflow:
+  - step: start
+    tool: {kind: api, input: {a: 1}}
+    set: {saved.cursor: "{{ output.data }}"}
+    next: {arcs: [{step: broken, when: "{{ ctx.missing.x > 1 }}"}]}
+  - step: broken
+    tool: {kind: api, input: {b: 2}}
+"""
+
+
+def test_a_kept_step_saves_what_the_old_execution_has_not_saved() -> None:
+    async def work(forks: Forking) -> None:
+        old = await forks.memory.run(SAVING)
+        assert old.status == "error"
+        saved = forks.memory.store.saved
+        assert await saved.current("orders") == []
+        fixed = SAVING.replace(', when: "{{ ctx.missing.x > 1 }}"', "")
+        new = await forks.fork(old.id, fixed)
+        assert new.status == "ok"
+        assert [(each.key, each.value) for each in await saved.current("orders")] == [("cursor", 1)]
+        again = await forks.fork(new.id, fixed)
+        await forks.fork(again.id, fixed)
+        assert len(await saved.history("orders", "cursor")) == 1, "it is not written a second time"
+
+    forking(work)
+
+
+def test_values_that_only_the_message_of_an_error_reads_count_as_input() -> None:
+    refused = ORDERS.replace(
+        '{name: page, kind: api, input: {page: "{{ iter.item }}"}}',
+        '{name: page, kind: api, input: {page: "{{ iter.item }}"}, spec: {policy: {rules: '
+        '[{else: {then: {do: fail, message: "day {{ workload.day }}"}}}]}}}',
+    ).replace(
+        "next: {arcs: [{step: store}]}", "next: {arcs: [{step: end, when: \"{{ event.name == 'step.failed' }}\"}]}"
+    )
+    refused = refused.replace('{list: "{{ workload.day }}"}', "{list: 1}")
+
+    async def work(forks: Forking) -> None:
+        old = await forks.memory.run(refused)
+        plan = await forks.plan(old.id, refused, {"day": 2})
+        assert [each.run for each in plan.redone] == ["fetch#1"]
+
+    forking(work)
