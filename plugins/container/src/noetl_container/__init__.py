@@ -1,0 +1,1 @@
+"""The `container` tool. The entry point is tool.py."""

@@ -1,0 +1,1 @@
+"""The `snowflake` tool. The entry point is tool.py."""
