@@ -150,7 +150,10 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** List workers and pools */
+        /**
+         * List workers and pools
+         * @description What workers run, and what waits for them, is of the executions of this server.
+         */
         get: operations["workers"];
         put?: never;
         post?: never;
@@ -216,6 +219,26 @@ export interface paths {
          * @description Contains names and ids, never values. Equal denied requests within a minute are one entry.
          */
         get: operations["audit"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/health/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Metrics of this server over time, and its alerts
+         * @description Kept in memory since the start of this server, for a day at most.
+         */
+        get: operations["health_history"];
         put?: never;
         post?: never;
         delete?: never;
@@ -312,6 +335,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/playbooks/overviews": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What playbooks declare, and their last executions
+         * @description Unknown paths are left out.
+         */
+        get: operations["playbook_overviews"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/playbooks/uses": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The playbooks whose keychain names a credential
+         * @description Only current versions, of the first 1,000 playbooks by path.
+         */
+        get: operations["credential_uses"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/playbooks/one": {
         parameters: {
             query?: never;
@@ -357,6 +420,51 @@ export interface paths {
         get: operations["diff"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/playbooks/history": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare the newest executions of a playbook
+         * @description The status and the duration of each step in each of them, with percentiles.
+         *
+         *     The steps of an execution with more than 20,000 events are left out. One request reads at most 100,000 events, the
+         *     newest executions first; what it has read is kept, so a repeated request shows more.
+         */
+        get: operations["playbook_history"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/playbooks/rollback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Make an older version the current one again
+         * @description New executions use the older version, which keeps its number. Its triggers replace those of the current version.
+         *
+         *     Running executions continue with their own version. `dry_run` returns the plan alone.
+         */
+        post: operations["rollback"];
         delete?: never;
         options?: never;
         head?: never;
@@ -547,6 +655,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/executions/{execution_id}/decisions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What the execution asks people, and what they have decided
+         * @description One entry for each `wait` for a signal, in the order of the log; the newest at most 1,000.
+         */
+        get: operations["decisions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/executions/{execution_id}/tree": {
         parameters: {
             query?: never;
@@ -700,6 +828,30 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/executions/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Cancel, retry or delete many executions
+         * @description At most 1,000 executions: those that are named, or the newest that match a filter.
+         *
+         *     Each one succeeds or fails alone, and the audit trail has an entry for each change. An execution for which nothing
+         *     is to be done is `unchanged`, so a request may be repeated; the `seq` of the plan prevents a second retry. First
+         *     send it with `dry_run`, then the `items` of the plan that are `planned`: a filter may match others by then.
+         */
+        post: operations["bulk"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/run/{path}": {
         parameters: {
             query?: never;
@@ -718,13 +870,157 @@ export interface paths {
         put?: never;
         /**
          * Run a playbook, and return its output
-         * @description The body is the workload; the response is the output data of the playbook, or the answer of a `respond` task.
+         * @description The body is the workload, together with the values of secret inputs.
          *
+         *     The response is the output data of the playbook, or the answer of a `respond` task.
          *     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
          *     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
          *     message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
          */
         post: operations["run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/debug": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Breakpoints of an execution, and what they hold
+         * @description A held run or frame occupies no worker and survives a restart. Its timeouts are stopped; deadlines are not.
+         */
+        get: operations["debug"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/debug/scopes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The scopes that templates see where something is held
+         * @description Without `at`, the scopes of the whole execution. A value over 64 KiB is replaced by its size.
+         */
+        get: operations["scopes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/debug/evaluate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Evaluate an expression where something is held
+         * @description Nothing is changed. An expression that reads the keychain gives `***`: secrets are not read.
+         */
+        post: operations["evaluate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/breakpoints": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The breakpoints of an execution */
+        get: operations["breakpoints"];
+        put?: never;
+        /**
+         * Set a breakpoint, or replace the one at its place
+         * @description Before a step, or before a task of it: `fetch` or `fetch.get_page`. A frame that is running stops at it
+         *     only after its next report.
+         */
+        post: operations["set_breakpoint"];
+        /**
+         * Remove a breakpoint, or all of them
+         * @description Runs and frames that are held stay held.
+         */
+        delete: operations["clear_breakpoints"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/debug/continue": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Continue held runs and frames until the next breakpoint */
+        post: operations["continue_held"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/debug/step": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run one task of a held run or frame, and hold it again before the next task
+         * @description After the last task it is held before the next step, or in a sequential loop before the next iteration.
+         */
+        post: operations["step"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/debug/set": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change values of `ctx`, `step` or `iter` where something is held
+         * @description The log records the values and who has changed them.
+         */
+        post: operations["change"];
         delete?: never;
         options?: never;
         head?: never;
@@ -837,6 +1133,29 @@ export interface paths {
          *     the id.
          */
         get: operations["follow"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/executions/{execution_id}/growth": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follow the length of the log of an execution
+         * @description `event: grown` with the number of facts in the log, and `event: end` at the end.
+         *
+         *     For clients that fetch only what they show: the server reads no facts for it. Changes of a log that grows fast
+         *     are combined.
+         */
+        get: operations["follow_growth"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1078,6 +1397,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/executions/{execution_id}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What differs between this execution and another one, step by step
+         * @description `a` is this execution, `b` the other one. Durations are listed, but do not count.
+         */
+        get: operations["execution_diff"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/executions/{execution_id}/iterations": {
         parameters: {
             query?: never;
@@ -1107,6 +1446,26 @@ export interface paths {
         };
         /** One iteration of a loop, with its item and its calls */
         get: operations["iteration"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/limits": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List limits by key, with the executions that hold and wait
+         * @description Keys in use now; those with the longest queue first. A caller with limits sees the executions of its paths.
+         */
+        get: operations["limits"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1169,6 +1528,26 @@ export interface paths {
         };
         /** List triggers, by path and name */
         get: operations["triggers"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/triggers/calendar": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Past and future times of all triggers in a period
+         * @description Future times, without their delays, and what has fired, with the status of its execution.
+         */
+        get: operations["calendar"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1270,10 +1649,66 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/playbooks/test": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Run tests of a text, without storing it
+         * @description Calls are answered by the stubs of the tests: nothing outside is reached. Tests with a cassette or with live
+         *     calls are refused. All of it runs in a process with limits of memory and time.
+         */
+        post: operations["test_playbook"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/playbooks/what-if": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * What a text would have done in recorded executions
+         * @description The calls of the text are answered by the recorded ones, and no call is made. Name the executions, or take the
+         *     last ones of a path that have ended.
+         */
+        post: operations["what_if"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
     schemas: {
+        /** AlertItem */
+        AlertItem: {
+            name: string;
+            /** @enum {string} */
+            severity: "page" | "ticket";
+            /** @enum {string} */
+            state: "ok" | "pending" | "firing";
+            since: string | null;
+            detail: string;
+            meaning: string;
+            action: string;
+            expression: string;
+            for_s: number;
+        };
         /** ApiTokenItem */
         ApiTokenItem: {
             id: string;
@@ -1319,6 +1754,101 @@ export interface components {
             items: components["schemas"]["AuditItem"][];
             next?: number | null;
         };
+        /** BreakpointCleared */
+        BreakpointCleared: {
+            place: string;
+            by?: string | null;
+            /** @constant */
+            fact: "breakpoint.cleared";
+        };
+        /** BreakpointDocument */
+        BreakpointDocument: {
+            place: string;
+            when?: string | null;
+            /** @default false */
+            once?: boolean;
+            line?: number | null;
+        };
+        /** BreakpointRequest */
+        BreakpointRequest: {
+            place: string;
+            when?: string | null;
+            /** @default false */
+            once?: boolean;
+        };
+        /** BreakpointSet */
+        BreakpointSet: {
+            place: string;
+            when?: string | null;
+            /** @default false */
+            once?: boolean;
+            by?: string | null;
+            /** @constant */
+            fact: "breakpoint.set";
+        };
+        /** BreakpointsResponse */
+        BreakpointsResponse: {
+            items: components["schemas"]["BreakpointDocument"][];
+        };
+        /** BulkItem */
+        BulkItem: {
+            execution_id: string;
+            /** @enum {string} */
+            result: "planned" | "done" | "unchanged" | "refused";
+            /** @default  */
+            detail?: string;
+            /** @default  */
+            path?: string;
+            /** @enum {null|string} */
+            status?: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled" | null;
+            /** @default 0 */
+            seq?: number;
+        };
+        /** BulkRequest */
+        BulkRequest: {
+            /** @enum {string} */
+            action: "cancel" | "retry" | "delete";
+            /** @default [] */
+            executions?: (components["schemas"]["BulkTarget"] | unknown)[];
+            filter?: components["schemas"]["ListFilter"] | null;
+            /** @default false */
+            dry_run?: boolean;
+            /** @default  */
+            reason?: string;
+            /** @default false */
+            compensate?: boolean;
+        };
+        /** BulkResponse */
+        BulkResponse: {
+            /** @enum {string} */
+            action: "cancel" | "retry" | "delete";
+            items: components["schemas"]["BulkItem"][];
+            matching?: number;
+        };
+        /** BulkTarget */
+        BulkTarget: {
+            execution_id: string;
+            seq?: number | null;
+        };
+        /** Calendar */
+        Calendar: {
+            since: string;
+            until: string;
+            entries: components["schemas"]["CalendarEntry"][];
+            cut: components["schemas"]["DenseTrigger"][];
+        };
+        /** CalendarEntry */
+        CalendarEntry: {
+            path: string;
+            name: string;
+            at: string;
+            /** @enum {null|string} */
+            status: "started" | "duplicate" | "skipped" | "refused" | "failed" | null;
+            execution_id: string | null;
+            /** @enum {null|string} */
+            execution_status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled" | null;
+            detail: string;
+        };
         /** CallBar */
         CallBar: {
             seq: number;
@@ -1333,6 +1863,36 @@ export interface components {
             error?: string | null;
             /** @default  */
             item?: string;
+        };
+        /** CallChange */
+        CallChange: {
+            call: string;
+            frame: string;
+            /** @enum {string} */
+            what: "changed" | "missing" | "live";
+            seq: number;
+        };
+        /** CallCounts */
+        CallCounts: {
+            /** @default 0 */
+            same?: number;
+            /** @default 0 */
+            changed?: number;
+            /** @default 0 */
+            missing?: number;
+            /** @default 0 */
+            live?: number;
+            /** @default 0 */
+            unused?: number;
+        };
+        /** CallLine */
+        CallLine: {
+            call: string;
+            frame: string;
+            attempt: number;
+            /** @enum {string} */
+            answer: "stub" | "same" | "changed" | "live" | "missing" | "pure";
+            status: string;
         };
         /** CallWhy */
         CallWhy: {
@@ -1368,6 +1928,37 @@ export interface components {
             /** @constant */
             fact: "execution.cancelled";
         };
+        /** CaseResult */
+        CaseResult: {
+            file: string;
+            name: string;
+            line: number;
+            /** @default [] */
+            mismatches?: components["schemas"]["Mismatch"][];
+            /** @default 0 */
+            seconds?: number;
+            /** @default [] */
+            route?: string[];
+            /** @default [] */
+            calls?: components["schemas"]["CallLine"][];
+        };
+        /** ChangeDocument */
+        ChangeDocument: {
+            seq: number;
+            time: string;
+            at: string;
+            set: {
+                [key: string]: unknown;
+            };
+            by?: string | null;
+        };
+        /** ChangeRequest */
+        ChangeRequest: {
+            at: string;
+            set: {
+                [key: string]: unknown;
+            };
+        };
         /** CheckResponse */
         CheckResponse: {
             ok: boolean;
@@ -1386,6 +1977,17 @@ export interface components {
             /** @enum {string} */
             status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
         };
+        /** ComparedExecution */
+        ComparedExecution: {
+            id: string;
+            /** @default  */
+            path?: string;
+            /** @default  */
+            digest?: string;
+            /** @default running */
+            status?: string;
+            seconds?: number | null;
+        };
         /** Compensating */
         Compensating: {
             /** @enum {string} */
@@ -1400,6 +2002,19 @@ export interface components {
             /** @enum {string} */
             status: "running" | "done" | "incomplete";
             uncompensated: string[];
+        };
+        /** ContinueRequest */
+        ContinueRequest: {
+            at?: string | null;
+        };
+        /** CoverageDocument */
+        CoverageDocument: {
+            file: string;
+            steps: components["schemas"]["PartCount"];
+            arcs: components["schemas"]["PartCount"];
+            rules: components["schemas"]["PartCount"];
+            failure_arcs: components["schemas"]["PartCount"];
+            missed: components["schemas"]["MissedPart"][];
         };
         /** CredentialItem */
         CredentialItem: {
@@ -1416,6 +2031,16 @@ export interface components {
             name: string;
             version: number;
         };
+        /** CredentialUse */
+        CredentialUse: {
+            path: string;
+            version: number;
+        };
+        /** CredentialUses */
+        CredentialUses: {
+            items: components["schemas"]["CredentialUse"][];
+            complete: boolean;
+        };
         /** CredentialValue */
         CredentialValue: {
             value: string;
@@ -1426,9 +2051,44 @@ export interface components {
             before?: unknown;
             after?: unknown;
         };
+        /** DebugDocument */
+        DebugDocument: {
+            execution_id: string;
+            path: string;
+            digest: string;
+            /** @enum {string} */
+            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+            seq: number;
+            breakpoints: components["schemas"]["BreakpointDocument"][];
+            held: components["schemas"]["HoldDocument"][];
+            held_left_out: number;
+            changes: components["schemas"]["ChangeDocument"][];
+        };
+        /** DecisionList */
+        DecisionList: {
+            items: components["schemas"]["PersonDecision"][];
+        };
         /** DeleteResponse */
         DeleteResponse: {
             deleted: number;
+        };
+        /** DenseTrigger */
+        DenseTrigger: {
+            path: string;
+            name: string;
+            schedule: string;
+        };
+        /** Divergence */
+        Divergence: {
+            seq: number;
+            step: string;
+            why: string;
+        };
+        /** DurationSummary */
+        DurationSummary: {
+            count: number;
+            p50_s?: number | null;
+            p95_s?: number | null;
         };
         /** EmptyRequest */
         EmptyRequest: Record<string, never>;
@@ -1474,6 +2134,11 @@ export interface components {
             /** @default  */
             printed?: string;
         };
+        /** EvaluateRequest */
+        EvaluateRequest: {
+            expression: string;
+            at?: string | null;
+        };
         /** Evaluated */
         Evaluated: {
             error?: components["schemas"]["Failure"] | null;
@@ -1483,10 +2148,31 @@ export interface components {
             /** @constant */
             fact: "playbook.request.evaluated";
         };
+        /** EvaluationDocument */
+        EvaluationDocument: {
+            value?: unknown;
+            /** @default false */
+            masked?: boolean;
+            error?: string | null;
+        };
         /** EventsPage */
         EventsPage: {
             items: components["schemas"]["Envelope"][];
             next?: number | null;
+        };
+        /** ExecutionDifference */
+        ExecutionDifference: {
+            a: components["schemas"]["ComparedExecution"];
+            b: components["schemas"]["ComparedExecution"];
+            differs: boolean;
+            routes: [
+                string[],
+                string[]
+            ];
+            same_route: boolean;
+            workload: components["schemas"]["PartChange"][];
+            steps: components["schemas"]["StepDifference"][];
+            output: components["schemas"]["PartChange"][];
         };
         /** ExecutionIds */
         ExecutionIds: {
@@ -1533,6 +2219,9 @@ export interface components {
             labels?: {
                 [key: string]: string;
             };
+            error?: string | null;
+            /** @default [] */
+            waits?: components["schemas"]["PersonWait"][];
         };
         /** ExecutionTree */
         ExecutionTree: {
@@ -1748,6 +2437,14 @@ export interface components {
             /** @constant */
             type: "child";
         };
+        /** ForDebugger */
+        ForDebugger: {
+            place: string;
+            breakpoint?: string | null;
+            error?: string | null;
+            /** @constant */
+            type: "debugger";
+        };
         /** ForDocument */
         ForDocument: {
             digest: string;
@@ -1767,6 +2464,16 @@ export interface components {
         /** ForSignal */
         ForSignal: {
             name: string;
+            /** @default  */
+            title?: string;
+            /** @default  */
+            text?: string;
+            data?: unknown;
+            form?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
             /** @constant */
             type: "signal";
         };
@@ -1800,6 +2507,8 @@ export interface components {
             at: number;
             /** @default [] */
             dropped?: string[];
+            /** @default [] */
+            unseen?: string[];
             /** @default 0 */
             kept_calls?: number;
             /** @default 0 */
@@ -1823,11 +2532,16 @@ export interface components {
             workload?: {
                 [key: string]: unknown;
             };
+            secrets?: {
+                [key: string]: string;
+            };
             labels?: {
                 [key: string]: string;
             };
             /** @default false */
             dry_run?: boolean;
+            /** @default [] */
+            breakpoints?: (components["schemas"]["BreakpointRequest"] | unknown)[];
         };
         /** ForkResponse */
         ForkResponse: {
@@ -1856,7 +2570,7 @@ export interface components {
         FrameParked: {
             frame: string;
             call: number;
-            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"] | components["schemas"]["ForPermit"];
+            until: components["schemas"]["ForTime"] | components["schemas"]["ForSignal"] | components["schemas"]["ForBlock"] | components["schemas"]["ForChild"] | components["schemas"]["ForDocument"] | components["schemas"]["ForPermit"] | components["schemas"]["ForDebugger"];
             epoch?: [
                 number,
                 number
@@ -1880,6 +2594,7 @@ export interface components {
             };
             /** @default [] */
             stored?: string[];
+            by?: string | null;
             /** @constant */
             fact: "frame.resumed";
         };
@@ -1926,10 +2641,82 @@ export interface components {
             /** @default [] */
             seen?: components["schemas"]["SeenValue"][];
         };
+        /** HealthHistory */
+        HealthHistory: {
+            server_since: string | null;
+            interval_s: number;
+            points: components["schemas"]["HealthPoint"][];
+            alerts: components["schemas"]["AlertItem"][];
+        };
+        /** HealthPoint */
+        HealthPoint: {
+            at: string;
+            executions_per_min: number;
+            failed_per_min: number;
+            facts_per_s: number;
+            live: number;
+            waiting: number;
+            oldest_s: number;
+            busy: number;
+            slots: number;
+            commit_ms: number | null;
+            request_ms: number | null;
+            lost: number;
+        };
         /** HealthResponse */
         HealthResponse: {
             status: string;
             version: string;
+        };
+        /** HistoryColumn */
+        HistoryColumn: {
+            execution_id: string;
+            digest: string;
+            /** @enum {string} */
+            status: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled";
+            owner_alive: boolean;
+            started_at: string;
+            duration_s: number;
+            error: string | null;
+            steps: {
+                [key: string]: components["schemas"]["StepCell"];
+            } | null;
+        };
+        /** HistoryDay */
+        HistoryDay: {
+            day: string;
+            failed: number;
+            durations: components["schemas"]["DurationSummary"];
+        };
+        /** HistoryRow */
+        HistoryRow: {
+            step: string;
+            durations: components["schemas"]["DurationSummary"];
+        };
+        /** HoldDocument */
+        HoldDocument: {
+            at: string;
+            place: string;
+            run: string;
+            step: string;
+            task?: string | null;
+            iteration?: number | null;
+            /** @default 0 */
+            calls?: number;
+            /** @default 1 */
+            attempt?: number;
+            breakpoint?: string | null;
+            error?: string | null;
+            line?: number | null;
+        };
+        /** HoldReleased */
+        HoldReleased: {
+            at: string;
+            /** @default false */
+            step?: boolean;
+            by?: string | null;
+            /** @constant */
+            fact: "hold.released";
         };
         /** HookResponse */
         HookResponse: {
@@ -1947,6 +2734,8 @@ export interface components {
             /** @default [] */
             limits?: string[];
             desc?: string | null;
+            /** @default false */
+            secret?: boolean;
         };
         /** IterationCounts */
         IterationCounts: {
@@ -1958,6 +2747,9 @@ export interface components {
         /** IterationDetails */
         IterationDetails: {
             iteration: components["schemas"]["IterationItem"];
+            step: string;
+            can_retry: boolean;
+            retried_by: string | null;
             value: unknown;
             calls: components["schemas"]["CallBar"][];
             calls_left_out: number;
@@ -2008,6 +2800,7 @@ export interface components {
                 [key: string]: number;
             };
             found: number;
+            can_retry: boolean;
             items: components["schemas"]["IterationItem"][];
         };
         /** LastExecution */
@@ -2023,11 +2816,49 @@ export interface components {
             /** @default [] */
             held_by?: string[];
         };
+        /** LimitItem */
+        LimitItem: {
+            /** @enum {string} */
+            kind: "executions" | "calls";
+            key: string;
+            in_flight: number | null;
+            rate: components["schemas"]["RateItem"] | null;
+            tokens: number | null;
+            next_at: string | null;
+            holds: number;
+            waits: number;
+            holders: components["schemas"]["PermitItem"][];
+            waiting: components["schemas"]["PermitItem"][];
+        };
+        /** LimitList */
+        LimitList: {
+            items: components["schemas"]["LimitItem"][];
+            left_out: number;
+        };
+        /** ListFilter */
+        ListFilter: {
+            /** @enum {null|string} */
+            status?: "new" | "running" | "paused" | "cancelling" | "ok" | "error" | "cancelled" | "interrupted" | null;
+            /** @default false */
+            open?: boolean;
+            path?: string | null;
+            version?: number | null;
+            digest?: string | null;
+            /** @default [] */
+            label?: string[];
+            since?: string | null;
+            until?: string | null;
+            /** @default false */
+            roots?: boolean;
+            /** @default false */
+            waiting?: boolean;
+            search?: string | null;
+        };
         /** LogEntry */
         LogEntry: {
             first_seq: number;
             at: string;
-            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["PermitGranted"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
+            facts: (components["schemas"]["Requested"] | components["schemas"]["Evaluated"] | components["schemas"]["Started"] | components["schemas"]["StepWaiting"] | components["schemas"]["StepScheduled"] | components["schemas"]["PermitGranted"] | components["schemas"]["StepStarted"] | components["schemas"]["TaskStarted"] | components["schemas"]["TaskDone"] | components["schemas"]["FrameParked"] | components["schemas"]["FrameResumed"] | components["schemas"]["FrameLost"] | components["schemas"]["LoopStarted"] | components["schemas"]["IterationDone"] | components["schemas"]["IterationFailed"] | components["schemas"]["LoopDone"] | components["schemas"]["StepDone"] | components["schemas"]["StepFailed"] | components["schemas"]["NextEvaluated"] | components["schemas"]["Paused"] | components["schemas"]["Resumed"] | components["schemas"]["BreakpointSet"] | components["schemas"]["BreakpointCleared"] | components["schemas"]["HoldReleased"] | components["schemas"]["ScopeChanged"] | components["schemas"]["Cancelled"] | components["schemas"]["Compensating"] | components["schemas"]["Retried"] | components["schemas"]["Finished"] | components["schemas"]["Processed"])[];
         };
         /** LogPage */
         LogPage: {
@@ -2068,6 +2899,19 @@ export interface components {
             failures?: boolean;
             /** @constant */
             fact: "loop.started";
+        };
+        /** Mismatch */
+        Mismatch: {
+            what: string;
+            expected: string;
+            actual: string;
+        };
+        /** MissedPart */
+        MissedPart: {
+            /** @enum {string} */
+            kind: "step" | "arc" | "failure arc" | "rule";
+            name: string;
+            line: number;
         };
         /** NextEvaluated */
         NextEvaluated: {
@@ -2119,6 +2963,19 @@ export interface components {
             };
             error?: components["schemas"]["Failure"];
         };
+        /** PartChange */
+        PartChange: {
+            path: string;
+            /** @enum {string} */
+            change: "added" | "removed" | "changed" | "moved";
+            before?: string | null;
+            after?: string | null;
+        };
+        /** PartCount */
+        PartCount: {
+            ran: number;
+            of: number;
+        };
         /** Paused */
         Paused: {
             by?: string | null;
@@ -2130,6 +2987,46 @@ export interface components {
             run?: string | null;
             /** @constant */
             fact: "permit.granted";
+        };
+        /** PermitItem */
+        PermitItem: {
+            execution_id: string;
+            path: string;
+            place: string;
+            since: string;
+        };
+        /** PersonDecision */
+        PersonDecision: {
+            frame: string;
+            signal: string;
+            /**
+             * @default open
+             * @enum {string}
+             */
+            status?: "open" | "decided" | "expired";
+            /** @default  */
+            title?: string;
+            /** @default  */
+            text?: string;
+            data?: unknown;
+            form?: {
+                [key: string]: {
+                    [key: string]: unknown;
+                };
+            };
+            /** Format: date-time */
+            since: string;
+            decided_at?: string | null;
+            by?: string | null;
+            answer?: unknown;
+        };
+        /** PersonWait */
+        PersonWait: {
+            frame: string;
+            signal: string;
+            /** @default  */
+            title?: string;
+            since?: string | null;
         };
         /** PlaceDocument */
         PlaceDocument: {
@@ -2159,6 +3056,29 @@ export interface components {
             steps: components["schemas"]["GraphStep"][];
             arcs: components["schemas"]["GraphArc"][];
         };
+        /** PlaybookHistory */
+        PlaybookHistory: {
+            path: string;
+            executions: components["schemas"]["HistoryColumn"][];
+            steps: components["schemas"]["HistoryRow"][];
+            durations: components["schemas"]["DurationSummary"];
+            days: components["schemas"]["HistoryDay"][];
+        };
+        /** PlaybookOverview */
+        PlaybookOverview: {
+            path: string;
+            description: string;
+            labels: {
+                [key: string]: string;
+            };
+            credentials: string[];
+            last: components["schemas"]["ExecutionSummary"] | null;
+            next_at: string | null;
+        };
+        /** PlaybookOverviewList */
+        PlaybookOverviewList: {
+            items: components["schemas"]["PlaybookOverview"][];
+        };
         /** PlaybookTextResponse */
         PlaybookTextResponse: {
             digest: string;
@@ -2185,6 +3105,9 @@ export interface components {
             workers: number;
             slots: number;
             busy: number;
+            /** @default 0 */
+            waiting?: number;
+            oldest_s?: number | null;
         };
         /** PrintedLine */
         PrintedLine: {
@@ -2232,6 +3155,11 @@ export interface components {
             /** @constant */
             fact: "playbook.processed";
         };
+        /** RateItem */
+        RateItem: {
+            burst: number;
+            per_s: number;
+        };
         /** RegisterResponse */
         RegisterResponse: {
             path: string;
@@ -2245,6 +3173,11 @@ export interface components {
         RepeatedRun: {
             run: string;
             why: string;
+        };
+        /** ReplayCoverage */
+        ReplayCoverage: {
+            answered: number;
+            of: number;
         };
         /** Requested */
         Requested: {
@@ -2296,6 +3229,7 @@ export interface components {
         /** RetryRequest */
         RetryRequest: {
             step?: string | null;
+            iterations?: number[];
             /** @default false */
             from_start?: boolean;
         };
@@ -2314,6 +3248,29 @@ export interface components {
              *     ]
              */
             pools?: string[];
+        };
+        /** RollbackRequest */
+        RollbackRequest: {
+            path: string;
+            version: number;
+            /** @default false */
+            dry_run?: boolean;
+        };
+        /** RollbackResponse */
+        RollbackResponse: {
+            path: string;
+            version: number;
+            replaces: number;
+            digest: string;
+            triggers: string[];
+            stopped: string[];
+            done: boolean;
+        };
+        /** RouteChange */
+        RouteChange: {
+            same: boolean;
+            recorded: string[];
+            replayed: string[];
         };
         /** RowsPage */
         RowsPage: {
@@ -2398,6 +3355,7 @@ export interface components {
             routing_error?: components["schemas"]["Failure"] | null;
             compensates?: string | null;
             undone_by?: string | null;
+            changes?: string[];
         };
         /** RunningCall */
         RunningCall: {
@@ -2411,6 +3369,14 @@ export interface components {
             worker?: string;
             /** @default  */
             item?: string;
+        };
+        /** RunningFrame */
+        RunningFrame: {
+            execution_id: string;
+            path: string;
+            frame: string;
+            task: string | null;
+            since: string;
         };
         /** SavedItem */
         SavedItem: {
@@ -2428,6 +3394,24 @@ export interface components {
         /** SavedRequest */
         SavedRequest: {
             value: unknown;
+        };
+        /** ScopeChanged */
+        ScopeChanged: {
+            at: string;
+            set: {
+                [key: string]: unknown;
+            };
+            by?: string | null;
+            /** @constant */
+            fact: "scope.changed";
+        };
+        /** ScopesDocument */
+        ScopesDocument: {
+            at: string | null;
+            place: string | null;
+            scopes: {
+                [key: string]: unknown;
+            };
         };
         /** SeenValue */
         SeenValue: {
@@ -2465,6 +3449,8 @@ export interface components {
             cancelled?: components["schemas"]["CancelDocument"];
             fork?: components["schemas"]["ForkDocument"];
             limits?: components["schemas"]["LimitDocument"][];
+            held?: components["schemas"]["HoldDocument"][];
+            changes?: components["schemas"]["ChangeDocument"][];
         };
         /** SignInMethods */
         SignInMethods: {
@@ -2475,6 +3461,7 @@ export interface components {
         SignalRequest: {
             name: string;
             data?: unknown;
+            frame?: string | null;
         };
         /** StartRequest */
         StartRequest: {
@@ -2490,12 +3477,17 @@ export interface components {
             workload?: {
                 [key: string]: unknown;
             };
+            secrets?: {
+                [key: string]: string;
+            };
             ctx?: {
                 [key: string]: unknown;
             };
             labels?: {
                 [key: string]: string;
             };
+            /** @default [] */
+            breakpoints?: (components["schemas"]["BreakpointRequest"] | unknown)[];
         };
         /** StartResponse */
         StartResponse: {
@@ -2529,6 +3521,20 @@ export interface components {
             };
             tokens: components["schemas"]["TokenDocument"][];
             runs: components["schemas"]["RunDocument"][];
+        };
+        /** StepCell */
+        StepCell: {
+            status: string;
+            runs: number;
+            duration_s: number;
+        };
+        /** StepDifference */
+        StepDifference: {
+            step: string;
+            same: boolean;
+            differs: string[];
+            a: components["schemas"]["StepSummary"] | null;
+            b: components["schemas"]["StepSummary"] | null;
         };
         /** StepDocument */
         StepDocument: {
@@ -2595,6 +3601,10 @@ export interface components {
             /** @default 0 */
             runs_left_out?: number;
         };
+        /** StepRequest */
+        StepRequest: {
+            at: string;
+        };
         /** StepScheduled */
         StepScheduled: {
             run: string;
@@ -2611,11 +3621,14 @@ export interface components {
             retry_of?: string | null;
             /** @default false */
             from_start?: boolean;
+            /** @default [] */
+            iterations?: number[];
             /** @default false */
             compensable?: boolean;
             compensates?: string | null;
             /** @default false */
             limited?: boolean;
+            hold?: components["schemas"]["ForDebugger"] | null;
             /** @constant */
             fact: "step.scheduled";
         };
@@ -2625,6 +3638,19 @@ export interface components {
             timeout_at?: string | null;
             /** @constant */
             fact: "step.started";
+        };
+        /** StepSummary */
+        StepSummary: {
+            /** @default 0 */
+            runs?: number;
+            /** @default  */
+            status?: string;
+            /** @default 0 */
+            seconds?: number;
+            /** @default 0 */
+            calls?: number;
+            /** @default 0 */
+            retries?: number;
         };
         /** StepWaiting */
         StepWaiting: {
@@ -2680,6 +3706,9 @@ export interface components {
             item?: unknown;
             /** @default 0 */
             kept?: number;
+            files?: {
+                [key: string]: string;
+            };
             /** @constant */
             fact: "task.done";
         };
@@ -2700,6 +3729,25 @@ export interface components {
             ] | null;
             /** @constant */
             fact: "task.started";
+        };
+        /** TestsRequest */
+        TestsRequest: {
+            text: string;
+            tests: string;
+            only?: string | null;
+            /** @default false */
+            coverage?: boolean;
+        };
+        /** TestsResponse */
+        TestsResponse: {
+            passed: number;
+            failed: number;
+            tests: components["schemas"]["CaseResult"][];
+            problems: components["schemas"]["ProblemDocument"][];
+            /** @enum {null|string} */
+            problems_of?: "playbook" | "tests" | null;
+            /** @default [] */
+            coverage?: components["schemas"]["CoverageDocument"][];
         };
         /** TimelineDocument */
         TimelineDocument: {
@@ -2842,6 +3890,53 @@ export interface components {
             step: string;
             why: string;
         };
+        /** WhatIfItem */
+        WhatIfItem: {
+            execution_id: string;
+            report?: components["schemas"]["WhatIfReport"] | null;
+            error?: string | null;
+        };
+        /** WhatIfReport */
+        WhatIfReport: {
+            execution_id: string;
+            path: string;
+            differs: boolean;
+            status: [
+                string,
+                string
+            ];
+            first_divergence: components["schemas"]["Divergence"] | null;
+            routes: components["schemas"]["RouteChange"];
+            calls: components["schemas"]["CallCounts"];
+            changes: components["schemas"]["CallChange"][];
+            /** @enum {string} */
+            output: "same" | "differs";
+            coverage: components["schemas"]["ReplayCoverage"];
+            error?: string | null;
+        };
+        /** WhatIfRequest */
+        WhatIfRequest: {
+            text: string;
+            /** @default [] */
+            executions?: (string | unknown)[];
+            path?: string | null;
+            /** @default 10 */
+            last?: number;
+            /**
+             * @default fail
+             * @enum {string}
+             */
+            on_miss?: "fail" | "null";
+        };
+        /** WhatIfResponse */
+        WhatIfResponse: {
+            differs: boolean;
+            items: components["schemas"]["WhatIfItem"][];
+            /** @default 0 */
+            left?: number;
+            /** @default [] */
+            problems?: components["schemas"]["ProblemDocument"][];
+        };
         /** WhoamiResponse */
         WhoamiResponse: {
             name: string;
@@ -2881,6 +3976,8 @@ export interface components {
             };
             leaving: boolean;
             at: string;
+            /** @default [] */
+            running?: components["schemas"]["RunningFrame"][];
         };
         /** WorkersResponse */
         WorkersResponse: {
@@ -4516,6 +5613,119 @@ export interface operations {
             };
         };
     };
+    health_history: {
+        parameters: {
+            query?: {
+                /** @description how far back */
+                seconds?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HealthHistory"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     sign_in_methods: {
         parameters: {
             query?: never;
@@ -5345,6 +6555,232 @@ export interface operations {
             };
         };
     };
+    playbook_overviews: {
+        parameters: {
+            query: {
+                /** @description paths of playbooks, at most 100 */
+                path: string[];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaybookOverviewList"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    credential_uses: {
+        parameters: {
+            query: {
+                /** @description name of the credential */
+                credential: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CredentialUses"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     playbook: {
         parameters: {
             query: {
@@ -5724,6 +7160,271 @@ export interface operations {
             };
         };
     };
+    playbook_history: {
+        parameters: {
+            query: {
+                /** @description metadata.path of a playbook */
+                path: string;
+                /** @description executions */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PlaybookHistory"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    rollback: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["RollbackRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RollbackResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     archive: {
         parameters: {
             query: {
@@ -5989,7 +7690,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Request fulfilled, document follows */
+            /** @description All problems of the text */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6117,7 +7818,7 @@ export interface operations {
             };
         };
         responses: {
-            /** @description Request fulfilled, document follows */
+            /** @description The explanation, as text and as data */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -6504,12 +8205,22 @@ export interface operations {
                 /** @description only those that have not ended */
                 open?: boolean;
                 path?: string | null;
+                /** @description only of this version; needs `path` */
+                version?: number | null;
+                /** @description only of this text of a playbook */
+                digest?: string | null;
                 /** @description only with this label, `key=value`; several: with all of them */
                 label?: string[] | null;
                 /** @description started at this time or later, RFC 3339 */
                 since?: string | null;
+                /** @description started before this time, RFC 3339 */
+                until?: string | null;
                 /** @description without those that another execution called */
                 roots?: boolean;
+                /** @description only those that wait for a person: for a signal */
+                waiting?: boolean;
+                /** @description part of the path, the error or a label `key=value`, or the beginning or end of the id */
+                search?: string | null;
                 /** @description also count the executions on all pages */
                 total?: boolean;
                 /** @description `next` of the previous page */
@@ -7038,6 +8749,128 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ExecutionSummary"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    decisions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DecisionList"];
                 };
             };
             /** @description The request is invalid */
@@ -8353,6 +10186,120 @@ export interface operations {
             };
         };
     };
+    bulk: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BulkRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BulkResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     run_by_query: {
         parameters: {
             query?: never;
@@ -8604,6 +10551,1229 @@ export interface operations {
             };
             /** @description The playbook does not run with this method */
             405: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    debug: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DebugDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    scopes: {
+        parameters: {
+            query?: {
+                /** @description a run or frame that is held */
+                at?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ScopesDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    evaluate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["EvaluateRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["EvaluationDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    breakpoints: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BreakpointsResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    set_breakpoint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BreakpointRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DebugDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    clear_breakpoints: {
+        parameters: {
+            query?: {
+                /** @description of the breakpoint; without it: all */
+                place?: string | null;
+            };
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DebugDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    continue_held: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ContinueRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DebugDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    step: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["StepRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DebugDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ChangeRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DebugDocument"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -9479,6 +12649,134 @@ export interface operations {
             };
         };
     };
+    follow_growth: {
+        parameters: {
+            query?: {
+                /** @description only after the fact with this seq */
+                after?: number;
+            };
+            header?: {
+                /** @description takes precedence over `after` */
+                "Last-Event-ID"?: string | null;
+            };
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description `event: grown`, `event: end` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     follow_all: {
         parameters: {
             query?: never;
@@ -9591,7 +12889,10 @@ export interface operations {
     };
     timeline: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description a document with this many facts is enough; it may be up to a second old */
+                at_least?: number | null;
+            };
             header?: never;
             path: {
                 /** @description the full id of an execution */
@@ -9601,7 +12902,7 @@ export interface operations {
         };
         requestBody?: never;
         responses: {
-            /** @description Request fulfilled, document follows */
+            /** @description The timeline */
             200: {
                 headers: {
                     [name: string]: unknown;
@@ -11018,6 +14319,131 @@ export interface operations {
             };
         };
     };
+    execution_diff: {
+        parameters: {
+            query: {
+                /** @description the full id of the other execution */
+                with: string;
+            };
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExecutionDifference"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
     iterations: {
         parameters: {
             query: {
@@ -11205,6 +14631,116 @@ export interface operations {
             };
             /** @description There is no such object, or it is outside of the paths of the token */
             404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    limits: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LimitList"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -11850,6 +15386,130 @@ export interface operations {
             };
             /** @description The body has the wrong content type */
             415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    calendar: {
+        parameters: {
+            query: {
+                /** @description the beginning, RFC 3339 */
+                since: string;
+                /** @description its length */
+                days?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Calendar"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -12778,6 +16438,270 @@ export interface operations {
             };
             /** @description The current state does not allow this */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    test_playbook: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TestsRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TestsResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The request can never succeed: the playbook has problems, or a value is invalid */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    what_if: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WhatIfRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WhatIfResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -5,6 +5,7 @@ import { onSessionChange, sessionError, sessionVersion } from "../api/session";
 import { useResource } from "../api/useResource";
 import { ErrorNotice } from "../design/ErrorNotice";
 import { Toasts } from "../design/Toasts";
+import { useZone } from "../design/timeZone";
 import { Page } from "../routes";
 import { ErrorBoundary } from "./ErrorBoundary";
 import { Header } from "./Header";
@@ -38,6 +39,7 @@ export function App() {
 
 function Shell() {
   const location = useRouteLocation();
+  const zone = useZone(); // all times of the page change with it
   const search = useRef<HTMLInputElement>(null);
   const [helpOpen, setHelpOpen] = useState(false);
   const shortcuts = useMemo(
@@ -45,6 +47,7 @@ function Shell() {
       "/": () => search.current?.focus(),
       "?": () => setHelpOpen(true),
       "g e": () => navigate("/executions"),
+      "g a": () => navigate("/approvals"),
       "g p": () => navigate("/playbooks"),
       "g r": () => navigate("/triggers"),
       "g s": () => navigate("/saved"),
@@ -66,7 +69,7 @@ function Shell() {
       </a>
       <Header path={location.path} search={search} onHelp={() => setHelpOpen(true)} />
       <main className="main" id="main" tabIndex={-1}>
-        <ErrorBoundary resetKey={location.path}>
+        <ErrorBoundary key={zone} resetKey={location.path}>
           <Page location={location} />
         </ErrorBoundary>
       </main>

@@ -1,5 +1,6 @@
 import type { Ref } from "react";
 import { Button } from "../design/Button";
+import { setZone, useZone } from "../design/timeZone";
 import { Search } from "./Search";
 import { Link } from "./router";
 import { signOut, useHasScope, useSession } from "./session";
@@ -7,12 +8,15 @@ import { type Theme, setTheme, useTheme } from "./theme";
 
 const PAGES = [
   { to: "/executions", label: "Executions" },
+  { to: "/approvals", label: "Approvals" },
   { to: "/playbooks", label: "Playbooks" },
   { to: "/triggers", label: "Triggers" },
+  { to: "/schedule", label: "Schedule" },
   { to: "/saved", label: "Saved" },
   { to: "/tools", label: "Tools" },
   { to: "/credentials", label: "Credentials" },
   { to: "/workers", label: "Workers" },
+  { to: "/limits", label: "Limits" },
   { to: "/health", label: "Health" },
   { to: "/audit", label: "Audit", scope: "admin" },
 ];
@@ -28,6 +32,16 @@ function ThemeSwitch() {
   return (
     <Button variant="quiet" icon aria-label={`Theme: ${label}. Change theme`} title={`Theme: ${label}`} onClick={() => setTheme(theme)}>
       {icon}
+    </Button>
+  );
+}
+
+function ZoneSwitch() {
+  const zone = useZone();
+  const other = zone === "UTC" ? "local" : "UTC";
+  return (
+    <Button variant="quiet" small aria-label={`Times: ${zone}. Show ${other} times`} title={`Times: ${zone}`} onClick={() => setZone(other)}>
+      {zone === "UTC" ? "UTC" : "Local"}
     </Button>
   );
 }
@@ -55,6 +69,7 @@ export function Header({ path, search, onHelp }: HeaderProps) {
         ))}
       </nav>
       <Search field={search} />
+      <ZoneSwitch />
       <ThemeSwitch />
       <Button variant="quiet" icon aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)" onClick={onHelp}>
         ?

@@ -3,6 +3,7 @@ import { Dialog } from "../design/Dialog";
 const SHORTCUTS: [string[], string][] = [
   [["/"], "search"],
   [["g", "e"], "go to executions"],
+  [["g", "a"], "go to approvals"],
   [["g", "p"], "go to playbooks"],
   [["g", "r"], "go to triggers"],
   [["g", "s"], "go to saved values"],

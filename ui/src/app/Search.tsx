@@ -16,10 +16,10 @@ async function openSearchResult(text: string): Promise<void> {
       return;
     }
   }
-  navigate(`/executions?path=${encodeURIComponent(text)}`);
+  navigate(`/executions?search=${encodeURIComponent(text)}`);
 }
 
-/** Finds an execution by its id or the start of it, or the executions of a playbook by its path. */
+/** Opens the execution whose id starts with the text, or lists the executions in which the text occurs. */
 export function Search({ field }: { field: Ref<HTMLInputElement> }) {
   const [text, setText] = useState("");
   const submit = (event: SubmitEvent<HTMLFormElement>) => {
@@ -36,8 +36,8 @@ export function Search({ field }: { field: Ref<HTMLInputElement> }) {
         ref={field}
         className="input"
         type="search"
-        aria-label="Search by execution id or playbook path"
-        placeholder="Execution id or playbook path"
+        aria-label="Search by id, path, label or error"
+        placeholder="Id, path, label or error"
         value={text}
         onChange={(event) => setText(event.target.value)}
       />

@@ -21,6 +21,15 @@ function subscribe(listener: () => void): () => void {
   };
 }
 
+let restored = false; // Back or Forward has opened the current page
+
+window.addEventListener("popstate", () => {
+  restored = true;
+});
+
+/** Whether Back or Forward has opened the current page: it then shows what it showed before. */
+export const wasRestored = (): boolean => restored;
+
 const here = (): string => window.location.pathname + window.location.search;
 
 export interface RouteLocation {
@@ -43,6 +52,7 @@ export function useRouteLocation(): RouteLocation {
 export function navigate(to: string, { replace = false }: { replace?: boolean } = {}): void {
   const url = BASE + to;
   if (url === here()) return;
+  restored = false;
   if (replace) window.history.replaceState(null, "", url);
   else window.history.pushState(null, "", url);
   window.dispatchEvent(new Event(CHANGED));

@@ -14,6 +14,8 @@ interface VirtualRowsProps {
   className?: string;
   row: (place: number, style: CSSProperties) => ReactNode;
   onVisible?: (first: number, last: number) => void; // the visible rows have changed
+  initialTop?: number; // where the list is scrolled to at first
+  onTop?: (top: number) => void; // it was scrolled
   atEnd?: boolean; // show the last row whenever rows are added or the list is resized
   ref?: Ref<VirtualRowsHandle>;
 }
@@ -23,7 +25,7 @@ const MARGIN_ROWS = 8;
 const HEIGHT_MAX = 8_000_000;
 
 export function VirtualRows(props: VirtualRowsProps) {
-  const { count, rowHeight, label, role = "list", className, row, onVisible, atEnd = false, ref } = props;
+  const { count, rowHeight, label, role = "list", className, row, onVisible, atEnd = false, initialTop = 0, onTop, ref } = props;
   const box = useRef<HTMLDivElement>(null);
   const [view, setView] = useState({ top: 0, height: 600 });
   const whole = count * rowHeight;
@@ -35,17 +37,20 @@ export function VirtualRows(props: VirtualRowsProps) {
 
   const measure = useCallback(() => {
     const element = box.current;
-    if (element !== null) setView({ top: element.scrollTop, height: element.clientHeight });
-  }, []);
+    if (element === null) return;
+    onTop?.(element.scrollTop);
+    setView({ top: element.scrollTop, height: element.clientHeight });
+  }, [onTop]);
 
   useEffect(() => {
     const element = box.current;
     if (element === null) return;
+    if (initialTop > 0) element.scrollTop = initialTop;
     measure();
     const watch = new ResizeObserver(measure);
     watch.observe(element);
     return () => watch.disconnect();
-  }, [measure]);
+  }, [measure, initialTop]);
 
   useEffect(() => {
     if (last >= first) onVisible?.(first, last);

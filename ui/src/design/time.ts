@@ -1,5 +1,7 @@
 /** Formats instants and durations. */
 
+import { zoneNow } from "./timeZone";
+
 export function duration(seconds: number | null | undefined): string {
   if (seconds === null || seconds === undefined) return "";
   if (seconds < 0.001) return "0 ms";
@@ -17,19 +19,29 @@ export function secondsBetween(from: string, to: string | number): number {
   return Math.max(0, (end - Date.parse(from)) / 1000);
 }
 
-const clock = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
-const day = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
-const whole = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+function formatsIn(timeZone: string | undefined) {
+  return {
+    clock: new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false, timeZone }),
+    day: new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short", timeZone }),
+    date: new Intl.DateTimeFormat(undefined, { dateStyle: "short", timeZone }),
+    whole: new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium", timeZone }),
+  };
+}
+
+const FORMATS = { local: formatsIn(undefined), UTC: formatsIn("UTC") };
+const formats = () => FORMATS[zoneNow()];
+const suffix = (): string => (zoneNow() === "UTC" ? " UTC" : "");
 
 /** The time of day, with the date unless it is today. */
 export function shortTime(at: string, now: Date = new Date()): string {
   const instant = new Date(at);
-  const today = instant.toDateString() === now.toDateString();
-  return today ? clock.format(instant) : `${day.format(instant)}, ${clock.format(instant)}`;
+  const { clock, day, date } = formats();
+  const today = date.format(instant) === date.format(now);
+  return `${today ? "" : `${day.format(instant)}, `}${clock.format(instant)}${suffix()}`;
 }
 
 export function wholeTime(at: string): string {
-  return whole.format(new Date(at));
+  return `${formats().whole.format(new Date(at))}${suffix()}`;
 }
 
 export function ago(at: string, now: number): string {

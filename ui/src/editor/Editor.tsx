@@ -23,6 +23,7 @@ interface EditorProps {
   onSave: () => void;
   onLine?: (line: number) => void; // the cursor is on another line
   readOnly?: boolean;
+  label?: string; // for screen readers; the playbook unless it is named
   ref?: Ref<EditorHandle>;
 }
 
@@ -48,7 +49,7 @@ export default function Editor(props: EditorProps) {
       if (now !== line) latest.current.onLine?.((line = now));
     });
     const extensions = [
-      editorExtensions(() => language.current, () => latest.current.onSave()),
+      editorExtensions(() => language.current, () => latest.current.onSave(), latest.current.label),
       listen,
       EditorState.readOnly.of(readOnly),
     ];

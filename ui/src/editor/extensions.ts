@@ -53,7 +53,7 @@ function tabKeymap(): Extension {
   ];
 }
 
-export function editorExtensions(language: () => Language | null, onSave: () => void): Extension {
+export function editorExtensions(language: () => Language | null, onSave: () => void, label = "Playbook YAML"): Extension {
   return [
     lineNumbers(),
     foldGutter(),
@@ -86,8 +86,9 @@ export function editorExtensions(language: () => Language | null, onSave: () => 
     ]),
     tabKeymap(),
     EditorView.contentAttributes.of({
-      "aria-label": "Playbook YAML. Press Escape, then Tab, to leave the editor",
+      "aria-label": `${label}. Press Escape, then Tab, to leave the editor`,
       spellcheck: "false",
+      tabindex: "0", // a text that scrolls must be reachable by the keyboard
     }),
   ];
 }

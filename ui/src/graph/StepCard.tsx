@@ -58,7 +58,7 @@ function describeLoop(state: StepState, progress: Progress): string {
 }
 
 function Card({ step }: { step: GraphStep }) {
-  const { overlay, live, selected, onSelect } = useGraphState();
+  const { overlay, live, selected, onSelect, onFocus } = useGraphState();
   const state = overlay.steps.get(step.name);
   const tone = state?.tone ?? (live ? "idle" : "plain");
   const text = describeStep(step, state);
@@ -69,6 +69,7 @@ function Card({ step }: { step: GraphStep }) {
       aria-pressed={selected === step.name}
       title={[step.desc, text].filter(Boolean).join(": ")}
       onClick={() => onSelect(step.name)}
+      onFocus={() => onFocus(step.name)}
     >
       <span className="step-icon">
         <KindIcon kind={step.kinds[0]} />

@@ -8,6 +8,7 @@ export interface GraphState {
   live: boolean; // an execution is shown: steps without a state were not reached
   selected: string | null;
   onSelect: (step: string) => void;
+  onFocus: (step: string) => void; // its card has the focus of the keyboard
 }
 
 export const GraphContext = createContext<GraphState>({
@@ -15,6 +16,7 @@ export const GraphContext = createContext<GraphState>({
   live: false,
   selected: null,
   onSelect: () => undefined,
+  onFocus: () => undefined,
 });
 
 export const useGraphState = (): GraphState => useContext(GraphContext);

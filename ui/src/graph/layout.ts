@@ -2,9 +2,9 @@
 
 import type { Graph } from "../api/types";
 import { labelOf, labelSize, sizeOf, type Size } from "./measure";
+import { fittingZoom, panesOf } from "./view";
 
 export type Direction = "RIGHT" | "DOWN";
-export type LayoutDirection = Direction | "BEST"; // the direction with the larger zoom
 
 export interface Point {
   x: number;
@@ -150,19 +150,20 @@ export function boundsOf(graph: Graph, layout: Layout): Box {
   return points.length === 0 ? { x: 0, y: 0, width: 1, height: 1 } : { x, y, width: Math.max(...xs) - x, height: Math.max(...ys) - y };
 }
 
-function zoomOf(graph: Graph, layout: Layout, room: Size): number {
-  const { width, height } = boundsOf(graph, layout);
-  return Math.min(1, room.width / Math.max(1, width), room.height / Math.max(1, height));
-}
+const COMFORTABLE_ZOOM = 0.8; // a net that fits like this is drawn from left to right
 
-/** `room`: the available size on the screen. */
-export async function computeLayout(graph: Graph, direction: LayoutDirection, room: Size): Promise<Layout> {
+/** By the shape of the pane: the direction in which the net fits, or else fills fewer panes. `room`: its size. */
+export async function computeLayout(graph: Graph, room: Size): Promise<Layout> {
   if (graph.steps.length > ELK_STEPS_MAX) return layoutFromServer(graph);
   try {
-    const right = direction === "DOWN" ? null : layoutFromElk(graph, await runElk(graph, "RIGHT"));
-    if (right !== null && (direction === "RIGHT" || zoomOf(graph, right, room) > 0.8)) return right;
+    const right = layoutFromElk(graph, await runElk(graph, "RIGHT"));
+    const wide = boundsOf(graph, right);
+    if (fittingZoom(wide, room) >= COMFORTABLE_ZOOM) return right;
     const down = layoutFromElk(graph, await runElk(graph, "DOWN"));
-    return right !== null && zoomOf(graph, right, room) >= zoomOf(graph, down, room) ? right : down;
+    const high = boundsOf(graph, down);
+    const [panesRight, panesDown] = [panesOf(wide, room), panesOf(high, room)];
+    if (panesRight !== panesDown) return panesRight < panesDown ? right : down;
+    return fittingZoom(wide, room) >= fittingZoom(high, room) ? right : down;
   } catch {
     return layoutFromServer(graph);
   }

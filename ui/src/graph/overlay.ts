@@ -29,4 +29,12 @@ export interface Overlay {
   arcs: readonly ArcState[]; // in the order of the graph's arcs
 }
 
+/** The step to look at first: one that runs, has failed or waits; null: none does. */
+export function mainStep({ steps }: Overlay): string | null {
+  for (const tone of ["running", "error", "waiting"] as const) {
+    for (const [name, state] of steps) if (state.tone === tone) return name;
+  }
+  return null;
+}
+
 export const NO_OVERLAY: Overlay = { steps: new Map(), arcs: [] };

@@ -12,12 +12,14 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { shortTime, wholeTime } from "../../design/time";
 import { toast } from "../../design/toasts";
 import { SetCredential } from "./SetCredential";
+import { UsedBy } from "./UsedBy";
 import "./credentials.css";
 
 export default function CredentialsPage() {
   const stored = useResource<CredentialList>("/credentials", (signal) => get("/credentials", {}, signal));
   const canWrite = useHasScope("write");
   const [editing, setEditing] = useState<string | null>(null); // a name; "": a new credential
+  const [used, setUsed] = useState<string | null>(null);
   const [removing, setRemoving] = useState<string | null>(null);
   const remove = async (name: string) => {
     setRemoving(null);
@@ -65,6 +67,7 @@ export default function CredentialsPage() {
                   <td>
                     {canWrite && (
                       <div className="row" style={{ justifyContent: "flex-end" }}>
+                        <Button small variant="quiet" onClick={() => setUsed(each.name)} aria-label={`Used by… ${each.name}`}>Used by…</Button>
                         <Button small onClick={() => setEditing(each.name)} aria-label={`Replace ${each.name}`}>Replace</Button>
                         <Button small variant="danger" onClick={() => setRemoving(each.name)} aria-label={`Remove ${each.name}`}>Remove</Button>
                       </div>
@@ -79,6 +82,7 @@ export default function CredentialsPage() {
       {editing !== null && (
         <SetCredential name={editing} onClose={() => setEditing(null)} onDone={stored.reload} />
       )}
+      {used !== null && <UsedBy name={used} onClose={() => setUsed(null)} />}
       {removing !== null && (
         <Dialog
           title={`Remove ${removing}?`}

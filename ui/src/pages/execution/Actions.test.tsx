@@ -1,4 +1,4 @@
-import { fireEvent, render, screen } from "@testing-library/react";
+import { cleanup, fireEvent, render, screen } from "@testing-library/react";
 import { afterEach, beforeAll, expect, test, vi } from "vitest";
 import { SessionContext } from "../../app/session";
 import { timelineOf } from "../../testing/timelines";
@@ -25,11 +25,11 @@ function renderActions(status: "running" | "paused" | "ok" | "error", scopes = [
 }
 
 test("only the possible actions are offered", () => {
-  expect(renderActions("running")).toEqual(["Pause", "Cancel"]);
+  expect(renderActions("running")).toEqual(["Pause", "Cancel", "Run again…"]);
 });
 
 test("a paused execution can be resumed", () => {
-  expect(renderActions("paused")).toEqual(["Resume", "Cancel"]);
+  expect(renderActions("paused")).toEqual(["Resume", "Cancel", "Run again…"]);
 });
 
 test("an interrupted execution can be resumed", () => {
@@ -38,19 +38,20 @@ test("an interrupted execution can be resumed", () => {
       <Actions timeline={timelineOf({ status: "running" })} owned={false} />
     </SessionContext>,
   );
-  expect(screen.queryAllByRole("button").map((button) => button.textContent)).toEqual(["Resume", "Cancel"]);
+  expect(screen.queryAllByRole("button").map((button) => button.textContent)).toEqual(["Resume", "Cancel", "Run again…"]);
 });
 
 test("a failed execution can be retried", () => {
-  expect(renderActions("error")).toEqual(["Retry failed parts"]);
+  expect(renderActions("error")).toEqual(["Retry failed parts", "Run again…"]);
 });
 
 test("a refused execution cannot be retried", () => {
   expect(renderActions("error", ["run"], [], 3)).toEqual([]);
 });
 
-test("a finished execution has no actions, nor does a session without the scope", () => {
-  expect(renderActions("ok")).toEqual([]);
+test("a finished execution can only run again, and a session without the scope has no actions", () => {
+  expect(renderActions("ok")).toEqual(["Run again…"]);
+  cleanup();
   expect(renderActions("running", ["read"])).toEqual([]);
 });
 

@@ -1,6 +1,6 @@
 import { type CSSProperties, useCallback, useDeferredValue, useEffect, useMemo, useRef, useState } from "react";
 import { get, isNotFound } from "../../api/client";
-import { heldAs, onCommand } from "../../api/commands";
+import { heldAs, isLive, onCommand } from "../../api/commands";
 import type { Head, Timeline } from "../../api/types";
 import type { Connection } from "../../api/stream";
 import { useResource } from "../../api/useResource";
@@ -16,14 +16,18 @@ import { Gantt } from "./Gantt";
 import { Inspector } from "./Inspector";
 import { NetPane } from "./NetPane";
 import { Scrubber } from "./Scrubber";
+import { Splitter, useSplit } from "./Splitter";
 import { Summary } from "./Summary";
 import "./execution.css";
 import "./data/data.css";
 import { ExecutionContext } from "./data/execution";
+import { hasFamily } from "./family";
 import { useCursor } from "./useCursor";
 import { useTimeline } from "./useTimeline";
 
 const Iterations = loadable(async () => (await import("./iterations/Iterations")).default, <SkeletonRows rows={3} />);
+const Children = loadable(async () => (await import("./children/Children")).default, <SkeletonRows rows={3} />);
+const Debug = loadable(async () => (await import("./debug/Debug")).default, <SkeletonRows rows={3} />);
 const Logs = loadable(async () => (await import("./logs/Logs")).default, <SkeletonRows rows={3} />);
 
 interface ExecutionViewProps {
@@ -53,6 +57,8 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
   const step = location.query.get("step");
   const tab = location.query.get("tab") ?? "timeline";
   const loops = useMemo(() => timeline.steps.flatMap((line) => line.runs).filter((run) => run.iterations != null), [timeline]);
+  const net = useSplit("net", 60);
+  const log = useSplit("log", 0);
   const now = useRef(location);
   useEffect(() => {
     now.current = location;
@@ -63,13 +69,15 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
   }, []);
   return (
     <ExecutionContext value={timeline.execution_id}>
-    <div className="execution">
-      <Summary timeline={timeline} connection={connection} owned={owned} />
-      <div className="execution-top">
+    <div className={`execution${log.value > 0 ? " split" : ""}`} style={{ "--top": `${log.value}%` } as CSSProperties}>
+      <Summary timeline={timeline} connection={connection} owned={owned} at={cursor.live ? null : seq} />
+      <div className="execution-top" style={{ "--net": `${net.value}%` } as CSSProperties}>
         <NetPane timeline={timeline} loaded={loaded} seq={seq} step={step} onSelect={select} />
-        <Inspector timeline={timeline} cursor={cursor} step={step} onSelect={select} />
+        <Splitter label="Width of the net" direction="horizontal" split={net} least={25} most={75} />
+        <Inspector timeline={timeline} loaded={loaded} cursor={cursor} step={step} onSelect={select} />
       </div>
       {loaded ? <Scrubber timeline={timeline} cursor={cursor} /> : <Skeleton height={40} />}
+      <Splitter label="Height of the log" direction="vertical" split={{ ...log, value: log.value || 60 }} least={30} most={85} />
       <section className={`execution-bottom card shows-${tab}`} aria-label="Log" style={{ "--rows": timeline.steps.length } as CSSProperties}>
         <Tabs
           label="Log"
@@ -79,6 +87,8 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
             { id: "timeline", label: "Timeline", body: !loaded ? <LoadingLog facts={timeline.seq} /> : <Gantt timeline={timeline} cursor={cursor} selected={step} onSelect={select} /> },
             { id: "events", label: "Events", count: timeline.seq.toLocaleString(), body: !loaded ? <LoadingLog facts={timeline.seq} /> : <Events timeline={timeline} cursor={cursor} selected={step} /> },
             ...(loops.length === 0 ? [] : [{ id: "iterations", label: "Iterations", body: <Iterations location={location} timeline={timeline} runs={loops} step={step} /> }]),
+            ...(hasFamily(timeline) ? [{ id: "children", label: "Children", body: <Children timeline={timeline} /> }] : []),
+            ...(isLive(timeline.status) ? [{ id: "debug", label: "Debug", body: <Debug timeline={timeline} step={step} /> }] : []),
             { id: "logs", label: "Logs", body: <Logs location={location} timeline={timeline} /> },
           ]}
         />

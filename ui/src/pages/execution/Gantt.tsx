@@ -1,4 +1,4 @@
-import { useCallback, useMemo, useState } from "react";
+import { type PointerEvent, useCallback, useMemo, useState } from "react";
 import { isHeld, isLive } from "../../api/commands";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { useTheme } from "../../app/theme";
@@ -10,6 +10,7 @@ import { GanttRow, summaryOf } from "./GanttRow";
 import { msAt, seqAt } from "./clock";
 import { type Scale, idleGaps, marksOf, scaleOf } from "./timescale";
 import type { Cursor } from "./useCursor";
+import { type Range, WHOLE, isWhole, moved, scaleWithin, selected as selectedRange, zoomed } from "./zoom";
 
 interface GanttProps {
   timeline: Timeline;
@@ -19,14 +20,50 @@ interface GanttProps {
 }
 
 const RUNS_OPEN_MAX = 100;
+const DRAG_MIN = 0.01; // of the width: less is a click
 
-function Axis({ scale }: { scale: Scale }) {
+/** Dragging selects the time that is shown. The buttons do the same with the keyboard. */
+function Axis({ scale, onRange }: { scale: Scale; onRange: (one: number, other: number) => void }) {
+  const [drag, setDrag] = useState<{ one: number; other: number } | null>(null);
+  const at = (event: PointerEvent<HTMLDivElement>) => {
+    const { left, width } = event.currentTarget.getBoundingClientRect();
+    return Math.min(1, Math.max(0, (event.clientX - left) / width));
+  };
+  const end = () => {
+    if (drag !== null && Math.abs(drag.one - drag.other) > DRAG_MIN) onRange(drag.one, drag.other);
+    setDrag(null);
+  };
   return (
-    <div className="gantt-axis" aria-hidden="true">
+    <div
+      className="gantt-axis" aria-hidden="true" title="Drag to zoom"
+      onPointerDown={(event) => {
+        event.currentTarget.setPointerCapture(event.pointerId);
+        setDrag({ one: at(event), other: at(event) });
+      }}
+      onPointerMove={(event) => drag !== null && setDrag({ ...drag, other: at(event) })}
+      onPointerUp={end} onPointerCancel={() => setDrag(null)}
+    >
       {marksOf(scale).map(({ x, label }) => (
         <span key={x} className="numbers" style={{ left: `${100 * x}%` }}>{label}</span>
       ))}
+      {drag !== null && <i style={{ left: `${100 * Math.min(drag.one, drag.other)}%`, width: `${100 * Math.abs(drag.one - drag.other)}%` }} />}
     </div>
+  );
+}
+
+function ZoomButtons({ range, centre, onRange }: { range: Range; centre: number; onRange: (range: Range) => void }) {
+  const whole = isWhole(range);
+  const buttons: [string, string, Range, boolean][] = [
+    ["Earlier", "‹", moved(range, "earlier"), !whole], ["Later", "›", moved(range, "later"), !whole],
+    ["Zoom out", "−", zoomed(range, "out", centre), !whole], ["Zoom in", "+", zoomed(range, "in", centre), true],
+    ["Show the whole time", "↔", WHOLE, !whole],
+  ];
+  return (
+    <span className="gantt-zoom" role="group" aria-label="Zoom of the timeline">
+      {buttons.map(([label, icon, next, enabled]) => (
+        <button key={label} type="button" aria-label={label} title={label} disabled={!enabled} onClick={() => onRange(next)}>{icon}</button>
+      ))}
+    </span>
   );
 }
 
@@ -57,7 +94,9 @@ export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
   const recorded = msAt(timeline.clock, timeline.seq);
   const end = Math.max(1, ticking ? Math.max(recorded, now - started) : recorded);
   const gaps = useMemo(() => idleGaps(timeline, end), [timeline, end]);
-  const scale = useMemo(() => scaleOf(gaps, end), [gaps, end]);
+  const [range, setRange] = useState<Range>(WHOLE);
+  const whole = useMemo(() => scaleOf(gaps, end), [gaps, end]);
+  const scale = useMemo(() => (isWhole(range) ? whole : scaleWithin(whole, range)), [whole, range]);
   const { move } = cursor;
   const onTime = useCallback(
     (x: number) => move(Math.max(1, seqAt(timeline.clock, scale.ms(x)))),
@@ -83,12 +122,13 @@ export function Gantt({ timeline, cursor, selected, onSelect }: GanttProps) {
   if (timeline.steps.length === 0) {
     return <EmptyState title={isLive(timeline.status) ? "No step has started yet" : "The execution ended before any step started"} />;
   }
-  const at = ticking && cursor.live ? 100 : 100 * scale.x(msAt(timeline.clock, cursor.seq));
+  const shownMs = ticking && cursor.live ? end : msAt(timeline.clock, cursor.seq);
+  const at = Math.min(101, Math.max(-1, 100 * scale.x(shownMs)));
   return (
     <div className="gantt" role="group" aria-label="Timeline">
       <div className="gantt-head">
-        <span className="gantt-label faint">Step</span>
-        <Axis scale={scale} />
+        <span className="gantt-label faint"><span className="grow">Step</span><ZoomButtons range={range} centre={whole.x(msAt(timeline.clock, cursor.seq))} onRange={setRange} /></span>
+        <Axis scale={scale} onRange={(one, other) => setRange(selectedRange(range, one, other))} />
       </div>
       <div className="gantt-body">
         {rows}

@@ -1,6 +1,7 @@
 import { useState } from "react";
 import { hasStarted, isLive } from "../../api/commands";
 import type { Timeline } from "../../api/types";
+import { SkeletonRows } from "../../design/Skeleton";
 import { Tabs } from "../../design/Tabs";
 import { ContextPane } from "./ContextPane";
 import { FactPane } from "./FactPane";
@@ -12,6 +13,7 @@ import { useMoment } from "./useMoment";
 
 interface InspectorProps {
   timeline: Timeline;
+  loaded: boolean; // whether the runs of the steps are known
   cursor: Cursor;
   step: string | null;
   onSelect: (step: string) => void;
@@ -20,7 +22,7 @@ interface InspectorProps {
 const NO_STEP = <p className="soft">Select a step in the net or in the timeline.</p>;
 
 /** Details of the fact at the cursor and of the selected step. */
-export function Inspector({ timeline, cursor, step, onSelect }: InspectorProps) {
+export function Inspector({ timeline, loaded, cursor, step, onSelect }: InspectorProps) {
   const id = timeline.execution_id;
   const [state, setState] = useState<{ step: string | null; tab: string | null }>({ step, tab: step === null ? null : "step" });
   // Selecting a step opens its tab.
@@ -35,7 +37,7 @@ export function Inspector({ timeline, cursor, step, onSelect }: InspectorProps) 
   // If only one step was reached, show that one.
   const known = step ?? (timeline.steps.length === 1 ? (timeline.steps[0]?.step ?? null) : null);
   const ofStep = [
-    { id: "step", label: "Step", body: known === null ? NO_STEP : <StepPane key={known} timeline={timeline} step={known} cursor={cursor} /> },
+    { id: "step", label: "Step", body: known === null ? NO_STEP : !loaded ? <SkeletonRows rows={4} /> : <StepPane key={known} timeline={timeline} step={known} cursor={cursor} /> },
     { id: "why", label: "Why", body: known === null ? NO_STEP : <WhyPane id={id} step={known} last={timeline.seq} /> },
   ];
   return (

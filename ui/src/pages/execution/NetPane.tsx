@@ -6,7 +6,6 @@ import { useResource } from "../../api/useResource";
 import { ErrorNotice } from "../../design/ErrorNotice";
 import { Skeleton } from "../../design/Skeleton";
 import { loadable } from "../../design/loadable";
-import { useIsNarrow } from "../../design/useMediaQuery";
 import { NotStarted } from "./NotStarted";
 import { overlayAt } from "./overlayAt";
 
@@ -30,14 +29,13 @@ export const NetPane = memo(function NetPane({ timeline, loaded, seq, step, onSe
   const started = hasStarted(timeline);
   const { data: graph, error, reload } = useResource<Graph>(started ? `graph ${digest}` : null, (signal) => post("/playbooks/graph", { digest }, { signal }));
   const overlay = useMemo(() => (graph === undefined || !loaded ? null : overlayAt(timeline, graph, seq)), [timeline, loaded, graph, seq]);
-  const narrow = useIsNarrow();
   return (
     <section className="net-pane card" aria-label="Net">
       {error !== undefined && <ErrorNotice error={error} onRetry={reload} />}
       {!started && <NotStarted timeline={timeline} />}
       {started && graph === undefined && error === undefined && LOADING}
       {graph !== undefined && (
-        <NetGraph graph={graph} overlay={overlay} selected={step} onSelect={onSelect} direction={narrow ? "DOWN" : "BEST"} />
+        <NetGraph graph={graph} overlay={overlay} selected={step} onSelect={onSelect} />
       )}
     </section>
   );

@@ -4,6 +4,7 @@ import { useResource } from "../../api/useResource";
 import { Button } from "../../design/Button";
 import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
+import { ChildFailure } from "./children/ChildFailure";
 import { FailureView } from "./FailureView";
 import { OutputView } from "./OutputView";
 import { isObject } from "./data/shapes";
@@ -18,13 +19,17 @@ interface ResultProps {
 function FailedStep({ timeline, onSelect }: ResultProps) {
   const { execution_id: id, seq } = timeline;
   const { data } = useResource<ExecutionDocument>(`${id} ${seq}`, (signal) => get(`/executions/${id}`, {}, signal));
-  const { step, iteration } = data?.error ?? {};
+  const { step, run, iteration } = data?.error ?? {};
   if (step == null) return null;
+  const child = timeline.steps.flatMap((line) => line.runs).find((each) => each.id === run)?.child;
   return (
+    <>
+    {child != null && <ChildFailure id={child} />}
     <span className="row wrap">
       <Button small onClick={() => onSelect(step)}>Show {step}</Button>
       {iteration != null && <span className="soft">iteration {iteration.toLocaleString()} failed first</span>}
     </span>
+    </>
   );
 }
 

@@ -9,6 +9,7 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { duration, secondsBetween } from "../../design/time";
 import { useNow } from "../../design/useNow";
 import { Calls } from "./Calls";
+import { ChildFailure } from "./children/ChildFailure";
 import { FailureView } from "./FailureView";
 import { OutputView } from "./OutputView";
 import { JsonTree } from "./data/JsonTree";
@@ -151,6 +152,7 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
       </div>
       <RunSummary run={ended || cursor.live ? run : asOf(run, timeline, cursor.seq)} timeline={timeline} />
       {ended && run.error != null && <FailureView {...run.error} />}
+      {ended && run.status === "error" && run.child != null && <ChildFailure id={run.child} />}
       {run.iterations != null && (
         <Link to={`/executions/${timeline.execution_id}?step=${encodeURIComponent(step)}&tab=iterations&loop=${encodeURIComponent(run.id)}`}>
           All iterations

@@ -2,7 +2,7 @@ import { memo } from "react";
 import { get } from "../../api/client";
 import { isInterrupted, isLive } from "../../api/commands";
 import type { Connection } from "../../api/stream";
-import type { Timeline } from "../../api/types";
+import type { Head, Timeline } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { Link } from "../../app/router";
 import { StatusBadge } from "../../design/Badge";
@@ -24,8 +24,16 @@ function useVersion(path: string, digest: string): number | undefined {
 
 function By({ timeline }: { timeline: Timeline }) {
   const { by, parent } = timeline;
-  if (parent !== null) return <span>· called by <Link to={`/executions/${parent.split("/")[0] ?? ""}`} title={parent}>a playbook</Link></span>;
+  if (parent !== null) return <CalledBy parent={parent} />;
   return by === null ? null : <span>· by {by}</span>;
+}
+
+/** The caller: its path if it is readable, and its call. */
+function CalledBy({ parent }: { parent: string }) {
+  const caller = parent.split("/")[0] ?? "";
+  const { data } = useResource<Head>(`head ${caller}`, (signal) => get(`/executions/${caller}/head`, {}, signal));
+  const call = parent.slice(caller.length + 1);
+  return <span>· called by <Link className="inline-link" to={`/executions/${caller}`} title={parent}>{data?.path ?? "a playbook"}</Link>{call !== "" && <> in <code>{call}</code></>}</span>;
 }
 
 const SHOWN_STALLS = 3;
@@ -46,10 +54,11 @@ interface SummaryProps {
   timeline: Timeline;
   connection: Connection;
   owned: boolean; // false: no process runs it
+  at: number | null; // the cursor; null: it follows the end
 }
 
 /** Independent of the cursor: moving the cursor does not render it again. */
-export const Summary = memo(function Summary({ timeline, connection, owned }: SummaryProps) {
+export const Summary = memo(function Summary({ timeline, connection, owned, at }: SummaryProps) {
   const { path, digest, status, execution_id: id, started_at: started } = timeline;
   const version = useVersion(path, digest);
   const live = isLive(status);
@@ -71,7 +80,7 @@ export const Summary = memo(function Summary({ timeline, connection, owned }: Su
           <Button variant="quiet" small className="mono" title="Copy id" onClick={() => void copyToClipboard(id)}>{id}</Button>
         </div>
       </div>
-      <Actions timeline={timeline} owned={owned} />
+      <Actions timeline={timeline} owned={owned} version={version} at={at} />
     </header>
   );
 });

@@ -7,7 +7,7 @@ import { Unreachable, wasAborted } from "../../api/problem";
 import { type Connection, follow } from "../../api/stream";
 import type { Timeline } from "../../api/types";
 
-const READ_INTERVAL_MS = 150; // between two requests: a loop can emit a thousand events per second
+const READ_INTERVAL_MS = 150; // between two requests
 const LOOK_MS = 5000; // the log does not grow when a worker or the process that runs it disappears
 const RETRY_MS = 1000; // after the server did not answer
 
@@ -46,14 +46,17 @@ export function useTimeline(id: string) {
       clearTimeout(timer);
       timer = setTimeout(() => void read(), ms);
     };
-    const read = async (): Promise<void> => {
+    let shownSeq = 0;
+    /** `atLeast`: a document with this many facts is enough, so that several viewers share one; null: the newest. */
+    const read = async (atLeast: number | null = null): Promise<void> => {
       if (state.reading) {
         state.pending = true;
         return;
       }
       state.reading = true;
       try {
-        const timeline = await get<Timeline>(`/executions/${id}/timeline`, {}, abort.signal);
+        const timeline = await get<Timeline>(`/executions/${id}/timeline`, { at_least: atLeast }, abort.signal);
+        shownSeq = timeline.seq;
         update({ timeline, error: undefined });
         if (isLive(timeline.status)) stop ??= listen(timeline.seq);
       } catch (error) {
@@ -67,7 +70,7 @@ export function useTimeline(id: string) {
     };
     const listen = (after: number) =>
       follow({
-        path: `/executions/${id}/stream`,
+        path: `/executions/${id}/growth`,
         after,
         onConnection: (connection) => {
           update({ connection });
@@ -75,8 +78,11 @@ export function useTimeline(id: string) {
           stop = undefined;
           void read();
         },
-        // The content of the events is ignored: the timeline contains all of it.
-        onEvents: () => void read(),
+        onEvents: (events) => {
+          const grown = events.findLast((each) => each.event === "grown");
+          const seq = grown === undefined ? 0 : (JSON.parse(grown.data) as { seq: number }).seq;
+          if (seq > shownSeq) void read(seq);
+        },
       });
     const refresh = () => void read(); // Another client may have resumed it.
     const unsubscribe = onCommand((commanded) => {

@@ -7,6 +7,7 @@ import { Badge } from "../../design/Badge";
 import { ErrorNotice } from "../../design/ErrorNotice";
 import { Skeleton, SkeletonRows } from "../../design/Skeleton";
 import { duration, wholeTime } from "../../design/time";
+import { Charts } from "./Charts";
 import { type Sample, mean, parseMetrics, sum } from "./metrics";
 import "./health.css";
 
@@ -27,6 +28,7 @@ export default function HealthPage() {
       {ready.error !== undefined && <ErrorNotice error={ready.error} onRetry={ready.reload} />}
       <div className="stack">
         <About version={ready.data?.version} samples={metrics.data} />
+        <Charts />
         {metrics.error !== undefined && <ErrorNotice error={metrics.error} onRetry={metrics.reload} />}
         {metrics.data === undefined && metrics.error === undefined && <SkeletonRows rows={8} height={48} />}
         {metrics.data !== undefined && <Metrics samples={metrics.data} />}

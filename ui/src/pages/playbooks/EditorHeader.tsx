@@ -3,6 +3,7 @@ import type { Playbook } from "../../api/types";
 import { Link } from "../../app/router";
 import { Badge, type Tone } from "../../design/Badge";
 import { type Soundness, soundness } from "../../editor/problems";
+import { historyLink } from "./links";
 import type { Checked } from "./useCheck";
 
 const SOUNDNESS_LABELS: Record<Soundness, { tone: Tone; label: string; description: string }> = {
@@ -30,6 +31,7 @@ export function EditorHeader({ saved, checked, isFresh, isChanged, children }: E
           {saved !== null && <span className="version">version {saved.version}</span>}
         </h1>
       </div>
+      {saved !== null && <Link className="button quiet" to={historyLink(saved.path)}>History</Link>}
       {saved !== null && isChanged && <Badge tone="waiting">unsaved changes</Badge>}
       {saved !== null && !saved.current && <Badge>not the current version</Badge>}
       {saved?.archived === true && <Badge>archived</Badge>}

@@ -22,7 +22,7 @@ export function NetPane({ graph, line, onStep }: NetPaneProps) {
   return (
     <div className="net-pane">
       <Suspense fallback={<SkeletonRows />}>
-        <NetGraph graph={graph} direction="DOWN" selected={stepAt(graph, line)} onSelect={select} />
+        <NetGraph graph={graph} selected={stepAt(graph, line)} onSelect={select} />
       </Suspense>
     </div>
   );

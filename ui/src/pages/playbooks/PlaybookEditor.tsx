@@ -14,6 +14,7 @@ import type { EditorHandle } from "../../editor/Editor";
 import type { Schema } from "../../editor/language";
 import { EditorHeader } from "./EditorHeader";
 import { ProblemList } from "./ProblemList";
+import type { OnRun } from "./RunForm";
 import { SidePanel } from "./SidePanel";
 import { loadDraft, deleteDraft, saveDraft } from "./draft";
 import { playbookLink } from "./links";
@@ -65,11 +66,11 @@ export function PlaybookEditor({ name, saved: initial, text: initialText }: Play
     if (now !== null && (now.path !== initial?.path || !initial.current)) navigate(playbookLink(now.path), { replace: true });
     return now;
   };
-  const run = async (workload: Record<string, unknown>) => {
+  const run: OnRun = async (workload, secrets) => {
     const now = isChanged ? await saveHere() : saved;
     if (now === null) return;
     try {
-      const response = await post<Started>("/executions", { digest: now.digest, workload });
+      const response = await post<Started>("/executions", { digest: now.digest, workload, secrets });
       navigate(`/executions/${response.execution_id}`);
     } catch (error) {
       toast(errorMessage(error), "error");

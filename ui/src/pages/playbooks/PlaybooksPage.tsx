@@ -1,11 +1,12 @@
 import { useDeferredValue, useState } from "react";
 import { request, get } from "../../api/client";
+import { isInterrupted } from "../../api/commands";
 import { errorMessage } from "../../api/problem";
-import type { PlaybookVersion, VersionsPage } from "../../api/types";
+import type { PlaybookOverview, PlaybookVersion, VersionsPage } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { Link, useQueryParam } from "../../app/router";
 import { useHasScope } from "../../app/session";
-import { Badge } from "../../design/Badge";
+import { Badge, StatusBadge } from "../../design/Badge";
 import { Button } from "../../design/Button";
 import { Dialog } from "../../design/Dialog";
 import { EmptyState } from "../../design/EmptyState";
@@ -14,8 +15,10 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { shortTime, wholeTime } from "../../design/time";
 import { toast } from "../../design/toasts";
 import { NewPlaybook } from "./NewPlaybook";
-import { playbookLink } from "./links";
+import { groupByFolder } from "./folders";
+import { historyLink, playbookLink } from "./links";
 import "./playbooks.css";
+import { useOverviews } from "./useOverviews";
 
 const PAGE = 1000;
 const PAGES_MAX = 10; // the page loads and searches at most 10 × 1000 playbooks
@@ -90,6 +93,15 @@ interface CatalogProps {
 
 function Catalog({ playbooks, canWrite, onChange }: CatalogProps) {
   const [rows, setRows] = useState(ROWS);
+  const [closed, setClosed] = useState<ReadonlySet<string>>(new Set());
+  const shown = playbooks.slice(0, rows);
+  const overviews = useOverviews(shown.map((each) => each.path));
+  const toggle = (folder: string) =>
+    setClosed((before) => {
+      const now = new Set(before);
+      if (!now.delete(folder)) now.add(folder);
+      return now;
+    });
   const [archiving, setArchiving] = useState<string | null>(null);
   const archive = async (path: string) => {
     setArchiving(null);
@@ -107,31 +119,26 @@ function Catalog({ playbooks, canWrite, onChange }: CatalogProps) {
         <thead>
           <tr>
             <th scope="col">Path</th>
-            <th scope="col">Version</th>
-            <th scope="col" className="wide">Registered</th>
+            <th scope="col">Last execution</th>
+            <th scope="col" className="wide">Next</th>
+            <th scope="col" className="wide">Version</th>
             <th scope="col"><span className="visually-hidden">Actions</span></th>
           </tr>
         </thead>
-        <tbody>
-          {playbooks.slice(0, rows).map((each) => (
-            <tr key={each.path}>
-              <td>
-                <Link to={playbookLink(each.path)} className="path">{each.path}</Link>{" "}
-                {each.archived && <Badge>archived</Badge>}
-              </td>
-              <td className="numbers">{each.version}</td>
-              <td className="wide" title={wholeTime(each.at)}>{shortTime(each.at)}</td>
-              <td>
-                <div className="row" style={{ justifyContent: "flex-end" }}>
-                  <Link className="button small" to={`${playbookLink(each.path)}&tab=run`} aria-label={`Run ${each.path}`}>Run</Link>
-                  {canWrite && !each.archived && (
-                    <Button small variant="quiet" className="wide" onClick={() => setArchiving(each.path)} aria-label={`Archive ${each.path}`}>Archive</Button>
-                  )}
-                </div>
-              </td>
-            </tr>
-          ))}
-        </tbody>
+        {groupByFolder(shown).map(({ name, items }) => (
+          <tbody key={name}>
+            {name !== "" && (
+              <tr className="folder">
+                <th scope="rowgroup" colSpan={5}>
+                  <button type="button" aria-expanded={!closed.has(name)} onClick={() => toggle(name)}>{name}/ <span className="faint numbers">{items.length}</span></button>
+                </th>
+              </tr>
+            )}
+            {!closed.has(name) && items.map((each) => (
+              <CatalogRow key={each.path} playbook={each} overview={overviews.data?.get(each.path)} onArchive={canWrite && !each.archived ? setArchiving : undefined} />
+            ))}
+          </tbody>
+        ))}
       </table>
       {playbooks.length > rows && (
         <div className="row more">
@@ -153,5 +160,51 @@ function Catalog({ playbooks, canWrite, onChange }: CatalogProps) {
         </Dialog>
       )}
     </div>
+  );
+}
+
+interface RowProps {
+  playbook: PlaybookVersion;
+  overview: PlaybookOverview | undefined; // undefined: not loaded yet
+  onArchive: ((path: string) => void) | undefined; // undefined: it cannot be archived
+}
+
+function CatalogRow({ playbook, overview, onArchive }: RowProps) {
+  const { path, version, at, archived } = playbook;
+  const last = overview?.last ?? null;
+  const next = overview?.next_at ?? null;
+  return (
+    <tr>
+      <td>
+        <Link to={playbookLink(path)} className="path">{path}</Link> {archived && <Badge>archived</Badge>}
+        {overview !== undefined && (overview.description !== "" || Object.keys(overview.labels).length > 0 || overview.credentials.length > 0) && (
+          <div className="catalog-note soft">
+            {overview.description}
+            {Object.entries(overview.labels).map(([key, value]) => (
+              <Link key={key} className="catalog-label" to={`/executions?search=${encodeURIComponent(`${key}=${value}`)}`}>{key}={value}</Link>
+            ))}
+            {overview.credentials.length > 0 && <span className="faint">uses {overview.credentials.join(", ")}</span>}
+          </div>
+        )}
+      </td>
+      <td>
+        {last === null ? <span className="faint">{overview === undefined ? "" : "never"}</span> : (
+          <Link className="catalog-last" to={`/executions/${last.execution_id}`} title={wholeTime(last.started_at)}>
+            <StatusBadge status={isInterrupted(last) ? "interrupted" : last.status} /> <span className="wide">{shortTime(last.started_at)}</span>
+          </Link>
+        )}
+      </td>
+      <td className="wide numbers">{next === null ? "" : <Link to="/triggers" title={wholeTime(next)}>{shortTime(next)}</Link>}</td>
+      <td className="wide numbers" title={wholeTime(at)}>{version}</td>
+      <td>
+        <div className="row" style={{ justifyContent: "flex-end" }}>
+          <Link className="button small quiet wide" to={historyLink(path)} aria-label={`History of ${path}`}>History</Link>
+          <Link className="button small" to={`${playbookLink(path)}&tab=run`} aria-label={`Run ${path}`}>Run</Link>
+          {onArchive !== undefined && (
+            <Button small variant="quiet" className="wide" onClick={() => onArchive(path)} aria-label={`Archive ${path}`}>Archive</Button>
+          )}
+        </div>
+      </td>
+    </tr>
   );
 }

@@ -1,12 +1,12 @@
 import { render, screen } from "@testing-library/react";
 import userEvent from "@testing-library/user-event";
 import { expect, test, vi } from "vitest";
-import { RunForm } from "./RunForm";
+import { type OnRun, RunForm } from "./RunForm";
 
 const TEXT = "workload:\n  name: world\n  many: 3\n  loud: false\n  list: [1, 2]\n";
 
 function renderForm(disabled: string | null = null, text = TEXT) {
-  const onRun = vi.fn<(workload: Record<string, unknown>) => Promise<void>>(() => Promise.resolve());
+  const onRun = vi.fn<OnRun>(() => Promise.resolve());
   render(<RunForm text={text} path="a/b" label="Run" disabled={disabled} onRun={onRun} />);
   return onRun;
 }
@@ -16,7 +16,7 @@ const button = () => screen.getByRole("button", { name: "Run" });
 test("unchanged inputs are not sent", async () => {
   const onRun = renderForm();
   await userEvent.click(button());
-  expect(onRun).toHaveBeenCalledWith({});
+  expect(onRun).toHaveBeenCalledWith({}, {});
 });
 
 test("inputs are sent with their types", async () => {
@@ -26,7 +26,7 @@ test("inputs are sent with their types", async () => {
   await user.type(screen.getByRole("textbox", { name: "many" }), "7");
   await user.click(screen.getByRole("checkbox", { name: "loud" }));
   await user.click(button());
-  expect(onRun).toHaveBeenCalledWith({ many: 7, loud: true });
+  expect(onRun).toHaveBeenCalledWith({ many: 7, loud: true }, {});
 });
 
 test("an invalid number is reported and disables the button", async () => {
@@ -64,5 +64,18 @@ test("a typed form waits for required inputs and offers choices", async () => {
   await user.type(screen.getByLabelText("day"), "2026-01-31");
   await user.selectOptions(screen.getByRole("combobox", { name: "region" }), "us");
   await user.click(button());
-  expect(onRun).toHaveBeenCalledWith({ day: "2026-01-31", region: "us" });
+  expect(onRun).toHaveBeenCalledWith({ day: "2026-01-31", region: "us" }, {});
+});
+
+test("a secret input is a password field and is sent apart from the workload", async () => {
+  const onRun = renderForm(null, "input:\n  user: {type: string, default: me}\n  pw: {type: string, secret: true, desc: of the shop}\n");
+  expect(button()).toHaveProperty("disabled", true);
+  expect(screen.getByText("secret: of the shop; required")).toBeTruthy();
+  const field = screen.getByLabelText("pw");
+  expect(field).toHaveProperty("type", "password");
+  await userEvent.type(field, "swordfish");
+  expect(document.body.textContent).toContain('"secrets":{"pw":"…"}');
+  expect(document.body.textContent).not.toContain("swordfish");
+  await userEvent.click(button());
+  expect(onRun).toHaveBeenCalledWith({}, { pw: "swordfish" });
 });

@@ -8,18 +8,20 @@ interface RunFormProps {
   path: string;
   label: string; // of the button
   disabled: string | null; // the reason why it cannot run; null: it can
-  onRun: (workload: Record<string, unknown>) => Promise<void>;
+  onRun: OnRun;
 }
+
+export type OnRun = (workload: Record<string, unknown>, secrets: Record<string, string>) => Promise<void>;
 
 /** One field for each declared input, or each key of the workload. Unchanged fields keep the defaults of the playbook. */
 export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
   const inputs = useMemo(() => parseInputs(text), [text]);
   const [written, setWritten] = useState<Written>({});
   const [running, setRunning] = useState(false);
-  const { workload, wrong } = readInputs(inputs, written);
+  const { workload, secrets, wrong } = readInputs(inputs, written);
   const run = async () => {
     setRunning(true);
-    await onRun(workload);
+    await onRun(workload, secrets);
     setRunning(false);
   };
   return (
@@ -51,15 +53,18 @@ export function RunForm({ text, path, label, disabled, onRun }: RunFormProps) {
       {path !== "" && (
         <div className="stack">
           <span className="label">The same request with curl</span>
-          <ShellCommand text={curlCommand(path, workload)} />
+          <ShellCommand text={curlCommand(path, workload, Object.keys(secrets))} />
         </div>
       )}
     </form>
   );
 }
 
-function curlCommand(path: string, workload: Record<string, unknown>): string {
-  const body = JSON.stringify({ path, ...(Object.keys(workload).length > 0 ? { workload } : {}) }).replaceAll("'", "'\\''");
+/** Secrets are not shown: their values are to be filled in. */
+function curlCommand(path: string, workload: Record<string, unknown>, secrets: readonly string[]): string {
+  const hidden = Object.fromEntries(secrets.map((name) => [name, "…"]));
+  const parts = { path, ...(Object.keys(workload).length > 0 ? { workload } : {}), ...(secrets.length > 0 ? { secrets: hidden } : {}) };
+  const body = JSON.stringify(parts).replaceAll("'", "'\\''");
   return `curl -X POST ${window.location.origin}/executions -H 'Content-Type: application/json' -d '${body}'`;
 }
 
@@ -75,7 +80,7 @@ interface InputFieldProps {
   onChange: (value: string) => void;
 }
 
-function InputField({ input, value, wrong, onChange }: InputFieldProps) {
+export function InputField({ input, value, wrong, onChange }: InputFieldProps) {
   const id = useId();
   if (input.kind === "flag") {
     return (
@@ -106,7 +111,12 @@ function InputField({ input, value, wrong, onChange }: InputFieldProps) {
       ) : isLong ? (
         <textarea {...shared} rows={Math.min(12, Math.max(3, value.split("\n").length))} spellCheck={false} />
       ) : (
-        <input {...shared} type={input.kind === "date" ? "date" : "text"} inputMode={input.kind === "number" ? "decimal" : "text"} autoComplete="off" />
+        <input
+          {...shared}
+          type={input.kind === "date" ? "date" : input.kind === "secret" ? "password" : "text"}
+          inputMode={input.kind === "number" ? "decimal" : "text"}
+          autoComplete={input.kind === "secret" ? "new-password" : "off"}
+        />
       )}
       <span id={`${id}-hint`} className={wrong === undefined ? "hint" : "wrong"}>
         {wrong ?? hintOf(input)}

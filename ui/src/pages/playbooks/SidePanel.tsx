@@ -6,9 +6,14 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { Tabs } from "../../design/Tabs";
 import { RecentExecutions } from "./RecentExecutions";
 import { NetPane } from "./NetPane";
-import { RunForm } from "./RunForm";
+import { loadable } from "../../design/loadable";
+import { type OnRun, RunForm } from "./RunForm";
 import { Versions } from "./Versions";
 import type { Checked } from "./useCheck";
+
+const LOADING = <SkeletonRows />;
+const TestsPane = loadable(async () => (await import("../trials/TestsPane")).TestsPane, LOADING);
+const WhatIfPane = loadable(async () => (await import("../trials/WhatIfPane")).WhatIfPane, LOADING);
 
 interface SidePanelProps {
   ref: Ref<HTMLElement>;
@@ -20,7 +25,7 @@ interface SidePanelProps {
   line: number; // of the cursor
   mustSave: boolean;
   onStep: (place: { line: number; column: number }) => void;
-  onRun: (workload: Record<string, unknown>) => Promise<void>;
+  onRun: OnRun;
 }
 
 /** The panel next to the text: the net, the form to run it, its executions and its versions. */
@@ -52,12 +57,24 @@ export function SidePanel({ ref, tab, onTab, text, saved, checked, line, mustSav
               />
             ),
           },
+          {
+            id: "tests",
+            label: "Tests",
+            body: <TestsPane name={saved?.path ?? ""} text={text} call={firstCall(checked)} onProblem={(line, column) => onStep({ line, column })} />,
+          },
+          { id: "what-if", label: "What if", body: saved === null ? notRegistered : <WhatIfPane path={saved.path} text={text} /> },
           { id: "runs", label: "Executions", body: saved === null ? notRegistered : <RecentExecutions path={saved.path} digest={saved.digest} /> },
           { id: "versions", label: "Versions", body: saved === null ? notRegistered : <Versions path={saved.path} latest={saved.version} /> },
         ]}
       />
     </section>
   );
+}
+
+/** A step for the first test to name: one that calls something. */
+function firstCall({ graph }: Checked): string {
+  const steps = graph?.steps.filter((step) => step.role === "step") ?? [];
+  return (steps.find((step) => step.kinds.some((kind) => kind !== "noop")) ?? steps[0])?.name ?? "start";
 }
 
 function NoNet({ checked }: { checked: Checked }) {

@@ -2,13 +2,16 @@ import { useState } from "react";
 import { get } from "../../api/client";
 import type { PlaybookVersion, VersionDiff, VersionsPage } from "../../api/types";
 import { useResource } from "../../api/useResource";
-import { Link } from "../../app/router";
+import { Link, navigate, useQueryParam } from "../../app/router";
+import { useHasScope } from "../../app/session";
 import { Badge } from "../../design/Badge";
+import { Button } from "../../design/Button";
 import { EmptyState } from "../../design/EmptyState";
 import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
 import { shortTime, wholeTime } from "../../design/time";
 import { Diff } from "./Diff";
+import { RollbackDialog } from "./RollbackDialog";
 import { playbookLink } from "./links";
 
 /** All versions of a playbook, and the difference between two of them. */
@@ -17,10 +20,13 @@ export function Versions({ path, latest }: { path: string; latest: number }) {
   const versions = useResource<VersionsPage>(`versions ${path} ${latest}`, (signal) => get("/playbooks/versions", { path }, signal));
   if (versions.error !== undefined) return <ErrorNotice error={versions.error} onRetry={versions.reload} />;
   if (versions.data === undefined) return <SkeletonRows />;
-  return <VersionTable path={path} versions={versions.data.items} />;
+  return <VersionTable path={path} versions={versions.data.items} onChange={versions.reload} />;
 }
 
-function VersionTable({ path, versions }: { path: string; versions: PlaybookVersion[] }) {
+function VersionTable({ path, versions, onChange }: { path: string; versions: PlaybookVersion[]; onChange: () => void }) {
+  const [wantedVersion, setWantedVersion] = useState<number | null>(null);
+  const [shown] = useQueryParam("version");
+  const canWrite = useHasScope("write");
   const [from, setFrom] = useState(versions[1]?.version ?? versions[0]?.version ?? 1);
   const [to, setTo] = useState(versions[0]?.version ?? 1);
   const wanted = from === to ? null : `diff ${path} ${from} ${to}`;
@@ -35,6 +41,7 @@ function VersionTable({ path, versions }: { path: string; versions: PlaybookVers
               <th scope="col">Registered</th>
               <th scope="col">From</th>
               <th scope="col">To</th>
+              {canWrite && <th scope="col"><span className="visually-hidden">Actions</span></th>}
             </tr>
           </thead>
           <tbody>
@@ -51,6 +58,13 @@ function VersionTable({ path, versions }: { path: string; versions: PlaybookVers
                 <td>
                   <input type="radio" name="to" aria-label={`Compare to version ${each.version}`} checked={to === each.version} onChange={() => setTo(each.version)} />
                 </td>
+                {canWrite && (
+                  <td>
+                    {!each.current && (
+                      <Button small onClick={() => setWantedVersion(each.version)} aria-label={`Roll back to version ${each.version}`}>Roll back…</Button>
+                    )}
+                  </td>
+                )}
               </tr>
             ))}
           </tbody>
@@ -61,6 +75,19 @@ function VersionTable({ path, versions }: { path: string; versions: PlaybookVers
       {diff.error !== undefined && <ErrorNotice error={diff.error} onRetry={diff.reload} />}
       {wanted !== null && diff.data === undefined && diff.error === undefined && <SkeletonRows />}
       {diff.data !== undefined && <Diff text={diff.data.diff} />}
+      {wantedVersion !== null && (
+        <RollbackDialog
+          path={path}
+          version={wantedVersion}
+          onClose={() => setWantedVersion(null)}
+          onDone={() => {
+            setWantedVersion(null);
+            onChange();
+            // Another address than the current one, so that the page loads the version again.
+            navigate(`${playbookLink(path, shown === null ? wantedVersion : undefined)}&tab=versions`, { replace: true });
+          }}
+        />
+      )}
     </div>
   );
 }

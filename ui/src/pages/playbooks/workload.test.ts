@@ -32,6 +32,7 @@ test("only values that differ from their default are sent", () => {
   const inputs = parseInputs(TEXT);
   expect(readInputs(inputs, { name: "world", many: "4", loud: "true", list: "{a: [b]}" })).toEqual({
     workload: { many: 4, loud: true, list: { a: ["b"] } },
+    secrets: {},
     wrong: {},
   });
 });
@@ -75,6 +76,7 @@ test("required inputs must be given, and choices are sent as text", () => {
   expect(readInputs(inputs, {}).wrong).toEqual({ level: "required", day: "required", sure: "required" });
   expect(readInputs(inputs, { level: "2", day: "2026-01-31", sure: "true", note: "x" })).toEqual({
     workload: { level: "2", day: "2026-01-31", sure: "true", note: "x" },
+    secrets: {},
     wrong: {},
   });
 });

@@ -3,7 +3,7 @@
 import { parse, parseDocument, stringify } from "yaml";
 import { toData } from "../../editor/position";
 
-export type InputKind = "text" | "number" | "flag" | "data" | "choice" | "date";
+export type InputKind = "text" | "number" | "flag" | "data" | "choice" | "date" | "secret";
 
 export interface Input {
   name: string;
@@ -18,6 +18,7 @@ export type Written = Record<string, string>; // the changed fields, by name
 
 export interface Read {
   workload: Record<string, unknown>; // only values that differ from their default
+  secrets: Record<string, string>; // the values of secret inputs
   wrong: Record<string, string>; // error messages by name
 }
 
@@ -26,10 +27,14 @@ export function parseInputs(text: string): Input[] {
   const workload = isRecord(root) ? root.workload : undefined;
   const declared = isRecord(root) ? root.input : undefined;
   if (isRecord(declared)) {
-    const defaults = isRecord(workload) ? workload : {};
-    return Object.entries(declared).map(([name, each]) => declaredInput(name, isRecord(each) ? each : {}, defaults[name]));
+    return declaredInputs(declared, isRecord(workload) ? workload : {});
   }
   return isRecord(workload) ? Object.entries(workload).map(([name, value]) => inputOf(name, value)) : [];
+}
+
+/** The fields for declarations as under `input`: of a playbook, or of a form that a task shows. */
+export function declaredInputs(declared: Record<string, unknown>, defaults: Record<string, unknown> = {}): Input[] {
+  return Object.entries(declared).map(([name, each]) => declaredInput(name, isRecord(each) ? each : {}, defaults[name]));
 }
 
 const KINDS: Record<string, InputKind> = {
@@ -45,9 +50,9 @@ function declaredInput(name: string, declared: Record<string, unknown>, fallback
   const choices = Array.isArray(declared.enum) ? declared.enum.map(String) : type === "boolean" && value === null ? ["true", "false"] : undefined;
   return {
     name,
-    kind: choices === undefined ? (KINDS[type] ?? "text") : "choice",
+    kind: declared.secret === true ? "secret" : choices === undefined ? (KINDS[type] ?? "text") : "choice",
     written: inputOf(name, value).written,
-    hint: desc === "" ? type : `${type}: ${desc}`,
+    hint: [declared.secret === true ? "secret" : type, ...(desc === "" ? [] : [desc])].join(": "),
     required: !hasDefault && declared.required !== false,
     ...(choices === undefined ? {} : { choices }),
   };
@@ -61,11 +66,15 @@ function inputOf(name: string, value: unknown): Input {
 }
 
 export function readInputs(inputs: readonly Input[], written: Written): Read {
-  const read: Read = { workload: {}, wrong: {} };
+  const read: Read = { workload: {}, secrets: {}, wrong: {} };
   for (const { name, kind, written: before, required } of inputs) {
     const now = written[name];
     if (now === undefined || now === before) {
       if (required === true) read.wrong[name] = "required";
+      continue;
+    }
+    if (kind === "secret") {
+      read.secrets[name] = now;
       continue;
     }
     try {

@@ -1,28 +1,39 @@
 import { get } from "../../api/client";
-import type { WorkerStatus } from "../../api/types";
+import type { PoolStatus, RunningFrame, WorkerStatus } from "../../api/types";
 import { useInterval } from "../../api/useInterval";
 import { useResource } from "../../api/useResource";
+import { Link } from "../../app/router";
 import { Badge } from "../../design/Badge";
 import { EmptyState } from "../../design/EmptyState";
 import { ErrorNotice } from "../../design/ErrorNotice";
 import { SkeletonRows } from "../../design/Skeleton";
-import { shortTime, wholeTime } from "../../design/time";
+import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
+import { useNow } from "../../design/useNow";
 import "./workers.css";
 
 const REFRESH_MS = 3000;
+const SHOWN_MAX = 20; // running frames of one worker
 
 export default function WorkersPage() {
   const status = useResource<WorkerStatus>("/workers", (signal) => get("/workers", {}, signal));
   useInterval(REFRESH_MS, status.reload);
+  const { data } = status;
   return (
     <div className="page">
       <div className="page-head">
         <h1>Workers</h1>
-        <span className="soft">Connected workers, their pools and their load</span>
+        <span className="soft">Pools, what waits for them, and what each worker runs now</span>
       </div>
       {status.error !== undefined && <ErrorNotice error={status.error} onRetry={status.reload} />}
-      {status.data === undefined && status.error === undefined && <SkeletonRows />}
-      {status.data !== undefined && (status.data.workers.length === 0 ? <NoWorkers /> : <WorkerList status={status.data} />)}
+      {data === undefined && status.error === undefined && <SkeletonRows />}
+      {data !== undefined && (
+        <div className="stack">
+          {data.workers.length === 0 && <NoWorkers />}
+          <Versions status={data} />
+          {data.pools.length > 0 && <Pools pools={data.pools} />}
+          {data.workers.length > 0 && <WorkerList status={data} />}
+        </div>
+      )}
     </div>
   );
 }
@@ -37,50 +48,94 @@ function NoWorkers() {
   );
 }
 
-function WorkerList({ status }: { status: WorkerStatus }) {
+/** Workers of several versions are allowed during an upgrade, and worth a look after it. */
+function Versions({ status }: { status: WorkerStatus }) {
+  const versions = [...new Set(status.workers.map((each) => each.version))].sort();
+  if (versions.length < 2) return null;
+  return <p className="notice waiting" role="status">Workers run several versions: {versions.join(", ")}.</p>;
+}
+
+function Pools({ pools }: { pools: readonly PoolStatus[] }) {
   return (
-    <div className="stack">
-      <ul className="pools" aria-label="Pools">
-        {status.pools.map((each) => (
-          <li key={each.pool} className="card padded stack">
-            <div className="row">
-              <h2 className="grow">{each.pool}</h2>
-              <span className="soft">{each.workers} {each.workers === 1 ? "worker" : "workers"}</span>
-            </div>
-            <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} />
+    <ul className="pools" aria-label="Pools">
+      {pools.map((each) => (
+        <li key={each.pool} className="card padded stack">
+          <div className="row">
+            <h2 className="grow">{each.pool}</h2>
+            <span className="soft">{each.workers} {each.workers === 1 ? "worker" : "workers"}</span>
+          </div>
+          {each.slots > 0 && <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} />}
+          <Backlog waiting={each.waiting ?? 0} oldest={each.oldest_s ?? null} slots={each.slots} />
+          {each.workers === 0 && <p className="hint">No worker serves this pool: <code>noetl worker --pool {each.pool}</code></p>}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+function Backlog({ waiting, oldest, slots }: { waiting: number; oldest: number | null; slots: number }) {
+  if (waiting === 0) return <p className="soft">nothing waits</p>;
+  return (
+    <p className={slots === 0 ? "bad" : "soft"}>
+      {waiting.toLocaleString()} waiting{oldest !== null && `, the first for ${duration(oldest)}`}
+    </p>
+  );
+}
+
+function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: number }) {
+  const now = useNow(1000, frames.length > 0);
+  const elsewhere = Math.max(0, busy - frames.length);
+  return (
+    <>
+      <ul className="running-frames">
+        {frames.slice(0, SHOWN_MAX).map((each) => (
+          <li key={`${each.execution_id} ${each.frame}`}>
+            <Link className="inline-link" to={`/executions/${each.execution_id}`} title={each.execution_id}>{each.path}</Link>{" "}
+            <code>{each.frame}</code> {each.task != null && <span className="soft">{each.task}</span>}{" "}
+            <span className="faint numbers" title={wholeTime(each.since)}>{duration(Math.max(0, secondsBetween(each.since, now)))}</span>
           </li>
         ))}
       </ul>
-      <div className="card table-scroll">
-        <table className="table">
-          <thead>
-            <tr>
-              <th scope="col">Worker</th>
-              <th scope="col">Pool</th>
-              <th scope="col">Busy</th>
-              <th scope="col">Host</th>
-              <th scope="col">Version</th>
-              <th scope="col">Last seen</th>
-              <th scope="col">Labels</th>
+      {frames.length > SHOWN_MAX && <p className="faint">and {frames.length - SHOWN_MAX} more</p>}
+      {elsewhere > 0 && frames.length === 0 && <p className="faint">{elsewhere} of other servers, or just begun</p>}
+    </>
+  );
+}
+
+function WorkerList({ status }: { status: WorkerStatus }) {
+  return (
+    <div className="card table-scroll">
+      <table className="table">
+        <thead>
+          <tr>
+            <th scope="col">Worker</th>
+            <th scope="col">Pool</th>
+            <th scope="col">Busy</th>
+            <th scope="col">Runs now</th>
+            <th scope="col">Host</th>
+            <th scope="col">Version</th>
+            <th scope="col">Last seen</th>
+            <th scope="col">Labels</th>
+          </tr>
+        </thead>
+        <tbody>
+          {status.workers.map((each) => (
+            <tr key={`${each.pool} ${each.name}`}>
+              <td>
+                <span className="mono">{each.name}</span>{" "}
+                {each.leaving && <span title="It finishes what it runs, and takes nothing new"><Badge tone="waiting">leaving</Badge></span>}
+              </td>
+              <td>{each.pool}</td>
+              <td><Load name={each.name} busy={each.busy} slots={each.slots} /></td>
+              <td><Running frames={each.running ?? []} busy={each.busy} /></td>
+              <td className="soft">{each.host}, process {each.pid}</td>
+              <td>{each.version}</td>
+              <td title={wholeTime(each.at)}>{shortTime(each.at)}</td>
+              <td>{Object.entries(each.labels).map(([key, value]) => <Badge key={key}>{key}={value}</Badge>)}</td>
             </tr>
-          </thead>
-          <tbody>
-            {status.workers.map((each) => (
-              <tr key={`${each.pool} ${each.name}`}>
-                <td>
-                  <span className="mono">{each.name}</span> {each.leaving && <Badge tone="waiting">leaving</Badge>}
-                </td>
-                <td>{each.pool}</td>
-                <td><Load name={each.name} busy={each.busy} slots={each.slots} /></td>
-                <td className="soft">{each.host}, process {each.pid}</td>
-                <td>{each.version}</td>
-                <td title={wholeTime(each.at)}>{shortTime(each.at)}</td>
-                <td>{Object.entries(each.labels).map(([key, value]) => <Badge key={key}>{key}={value}</Badge>)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+          ))}
+        </tbody>
+      </table>
     </div>
   );
 }

@@ -1,15 +1,19 @@
+import { useEffect, useState } from "react";
 import { get, isNotFound } from "../../../api/client";
 import type { CallBar, IterationDetails } from "../../../api/types";
 import { useInterval } from "../../../api/useInterval";
 import { useResource } from "../../../api/useResource";
-import { Link } from "../../../app/router";
+import { Link, navigate } from "../../../app/router";
+import { useHasScope } from "../../../app/session";
 import { StatusBadge } from "../../../design/Badge";
+import { Button } from "../../../design/Button";
 import { EmptyState } from "../../../design/EmptyState";
 import { ErrorNotice } from "../../../design/ErrorNotice";
 import { SkeletonRows } from "../../../design/Skeleton";
 import { duration, secondsBetween, wholeTime } from "../../../design/time";
 import type { PageProps } from "../../../routes";
 import { OutputView } from "../OutputView";
+import { ChildFailure } from "../children/ChildFailure";
 import { DataView } from "../data/DataView";
 import "../data/data.css";
 import { ExecutionContext } from "../data/execution";
@@ -17,6 +21,7 @@ import "../execution.css";
 import { useFact } from "../useFact";
 import "./iterations.css";
 import { iterationLink } from "./links";
+import { retryIteration } from "./retry";
 
 const LOOK_MS = 2000;
 
@@ -55,9 +60,21 @@ export default function IterationPage({ location, values }: PageProps) {
   const done = data?.iteration.done_seq ?? null;
   const output = useFact(id, done);
   const live = data !== undefined && ["waiting", "running"].includes(data.iteration.status);
+  const [retried, setRetried] = useState<string | null>(null); // the run of which it was retried here
+  const follow = retried === run;
+  const newer = data?.retried_by ?? null;
   useInterval(LOOK_MS, () => {
-    if (live) reload();
+    if (live || follow) reload();
   });
+  useEffect(() => {
+    if (follow && newer !== null) navigate(iterationLink(id, newer, index), { replace: true });
+  }, [follow, newer, id, index]);
+  const canRun = useHasScope("run");
+  const retry = async (step: string) => {
+    if (!(await retryIteration(id, step, index))) return;
+    setRetried(run);
+    reload();
+  };
   const back = `/executions/${id}?tab=iterations&loop=${encodeURIComponent(run)}`;
   if (isNotFound(error)) {
     return <EmptyState fullPage title="Iteration not found" action={<Link className="button" to={`/executions/${id}`}>To the execution</Link>}><code>{run}[{index}]</code></EmptyState>;
@@ -69,6 +86,10 @@ export default function IterationPage({ location, values }: PageProps) {
           <h1>{run}[{index}]</h1>
           {data !== undefined && <StatusBadge status={data.iteration.status} />}
           <span className="grow" />
+          {canRun && data?.can_retry === true && (
+            <Button small variant="primary" disabled={follow} title="Only this iteration; others that failed stay failed" onClick={() => void retry(data.step)}>Retry this iteration</Button>
+          )}
+          {newer !== null && <Link className="button small" to={iterationLink(id, newer, index)}>Retried in {newer}</Link>}
           {index > 0 && <Link className="button small" to={iterationLink(id, run, index - 1)}>Previous</Link>}
           <Link className="button small" to={iterationLink(id, run, index + 1)}>Next</Link>
           <Link className="button small" to={`/executions/${id}?tab=logs&log=${encodeURIComponent(`${run}[${index}]`)}`}>Logs</Link>
@@ -85,6 +106,7 @@ export default function IterationPage({ location, values }: PageProps) {
               {data.iteration.child != null && <Link to={`/executions/${data.iteration.child}`}>called playbook</Link>}
             </p>
             {data.iteration.error != null && <div className="notice error failure-message">{data.iteration.error}</div>}
+            {data.iteration.error != null && data.iteration.child != null && <ChildFailure id={data.iteration.child} />}
             <section>
               <h2 className="label">Item</h2>
               <DataView execution={id} value={data.value} />

@@ -13,28 +13,38 @@ import { duration } from "../../../design/time";
 import { useIsNarrow } from "../../../design/useMediaQuery";
 import "./iterations.css";
 import { iterationLink } from "./links";
+import { retryIteration } from "./retry";
 import { usePages } from "./usePages";
 
 const STATUSES = ["ok", "failed", "running", "waiting"] as const;
 
-function IterationRow({ execution, run, iteration, style }: { execution: string; run: string; iteration: Iteration; style: CSSProperties }) {
+interface IterationRowProps {
+  execution: string;
+  run: RunBar;
+  iteration: Iteration;
+  canRetry: boolean;
+  style: CSSProperties;
+}
+
+function IterationRow({ execution, run, iteration, canRetry, style }: IterationRowProps) {
   const { index, status, item, attempts, duration_s: seconds, output, error } = iteration;
   return (
     <div role="listitem" className="iteration-row" style={style}>
-      <Link className="numbers" to={iterationLink(execution, run, index)} aria-label={`Iteration ${index}`}>[{index}]</Link>
+      <Link className="numbers" to={iterationLink(execution, run.id, index)} aria-label={`Iteration ${index}`}>[{index}]</Link>
       <StatusBadge status={status} />
       <code className="cut" title={item}>{item}</code>
       <span className="numbers iteration-attempts" title={`${attempts} attempts`}>{attempts > 1 ? `×${attempts}` : ""}</span>
       <span className="faint numbers">{duration(seconds)}</span>
-      {error != null ? <span className="bad cut" title={error}>{error}</span> : <code className="cut soft" title={output}>{output}</code>}
+      {error != null ? <span className="bad cut iteration-result" title={error}>{error}</span> : <code className="cut soft iteration-result" title={output}>{output}</code>}
+      {canRetry && status === "failed" && (
+        <Button small aria-label={`Retry iteration ${index}`} title="Only this iteration; others that failed stay failed" onClick={() => void retryIteration(execution, run.step, index)}>Retry</Button>
+      )}
     </div>
   );
 }
 
-/** The API retries the failed iterations of a step whose execution has failed; the others are kept. */
+/** The API retries the failed iterations of the newest run of a step; the others are kept. */
 function RetryFailed({ timeline, run }: { timeline: Timeline; run: RunBar }) {
-  const canRun = useHasScope("run");
-  if (!canRun || run.status !== "error" || !["error", "cancelled"].includes(timeline.status)) return null;
   return <Button small variant="primary" onClick={() => void sendCommand(timeline.execution_id, "retry", { step: run.step })}>Retry failed iterations</Button>;
 }
 
@@ -55,6 +65,8 @@ export default function Iterations({ location, timeline, runs, step }: Iteration
   const search = useDeferredValue(text).trim();
   const { summary, error, at, load } = usePages(id, { run: run?.id ?? "", status, text: search }, timeline.seq);
   const narrow = useIsNarrow();
+  const canRun = useHasScope("run");
+  const canRetry = canRun && summary?.can_retry === true;
   const set = (changes: Record<string, string | null>) => navigate(withQuery(location, changes), { replace: true });
   if (run === undefined) return null;
   return (
@@ -73,7 +85,7 @@ export default function Iterations({ location, timeline, runs, step }: Iteration
         ))}
         <input className="input" type="search" aria-label="Search items and errors" placeholder="Item, number or error" value={text} onChange={(event) => setText(event.target.value)} />
         <span className="soft numbers grow" role="status">{summary !== null && `${summary.found.toLocaleString()} found`}</span>
-        <RetryFailed timeline={timeline} run={run} />
+        {canRetry && <RetryFailed timeline={timeline} run={run} />}
       </div>
       {error !== undefined && <ErrorNotice error={error} />}
       {summary === null && error === undefined && <SkeletonRows rows={4} />}
@@ -85,7 +97,7 @@ export default function Iterations({ location, timeline, runs, step }: Iteration
           row={(place, style) => {
             const iteration = at(place);
             if (iteration === undefined) return <div key={place} role="listitem" className="iteration-row faint" style={style}>…</div>;
-            return <IterationRow key={place} execution={id} run={run.id} iteration={iteration} style={style} />;
+            return <IterationRow key={place} execution={id} run={run} iteration={iteration} canRetry={canRetry} style={style} />;
           }}
         />
       )}
