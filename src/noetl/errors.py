@@ -73,7 +73,10 @@ class PlaybookError(NoetlError):
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        super().__init__()
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.problems))  # on demand: a hostile text has tens of thousands
 
 
 class Rejected(NoetlError):

@@ -20,9 +20,8 @@ from msgspec.structs import replace
 
 from noetl.masking_views import View, unbroken, unbroken_view, unescaped, unescaped_view, unseparated, unseparated_view
 from noetl.output import JSON, Failure, Output
-from noetl.secret import SHOWN
+from noetl.secret import SECRET_CHARS_MIN, SHOWN
 
-SECRET_CHARS_MIN: Final = 4  # shorter ones are not masked: that would hide half of the data
 PIECE_CHARS: Final = 64  # long values are searched in pieces, to find parts of them, too
 SPLIT_CHARS_MAX: Final = 4_096  # of a value that may be used as a part of a URL
 SEEK_CHARS: Final = 16  # of a form that are searched first: most outputs contain none

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NoReturn
 
 SHOWN = "***"
+SECRET_CHARS_MIN = 4  # masking a shorter text would garble other data
+SECRET_BYTES_MAX = 65_536  # of one value of any source
 
 
 class Secret:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
@@ -73,6 +74,7 @@ class Call(NamedTuple):
     playbook: object = None  # the same for all calls of one playbook in a worker; None: it is not known
     mask: Callable[[JSON], JSON] = unmasked  # hides the values of credentials; `results` and the output use it anyway
     write: Callable[[Literal["out", "err"], bytes], None] = discard  # keeps bytes in the logs of the call
+    libs: Mapping[str, str] = {}  # modules of the playbook, by file name
 
 
 class AddressPolicy(NamedTuple):
@@ -122,6 +124,69 @@ class AddressPolicy(NamedTuple):
         return socket(family, kind, protocol)
 
 
+class ToolUser(NamedTuple):
+    """The user under which the programs of tasks run, if it is not that of the worker."""
+
+    name: str
+    uid: int
+    gid: int
+    groups: tuple[int, ...]
+    home: str
+
+    @classmethod
+    def find(cls, name: str) -> ToolUser:
+        """The user with this name. Raises Rejected if programs cannot run under it."""
+        import os
+        import pwd
+        import subprocess
+        import sys
+
+        label = f'NOETL_TOOL_USER "{name}"'
+        try:
+            found = pwd.getpwnam(name)
+        except KeyError:
+            raise Rejected(
+                "bad-setting", f"{label}: there is no such user: useradd --system --create-home {name}"
+            ) from None
+        if found.pw_uid == 0:
+            raise Rejected("bad-setting", f"{label}: this is root; name a user without rights")
+        if os.geteuid() != 0:
+            message = "only root can run programs as another user; start this process as root, or leave it unset"
+            raise Rejected("bad-setting", f"{label}: {message}")
+        groups = tuple(os.getgrouplist(name, found.pw_gid))
+        program = [sys.executable, "-I", "-S", "-c", "import sys; open(sys.argv[1]).close()", __file__]
+        try:
+            done = subprocess.run(
+                program,
+                user=found.pw_uid,
+                group=found.pw_gid,
+                extra_groups=groups,
+                cwd="/",
+                env={},
+                capture_output=True,
+            )
+            readable = done.returncode == 0
+        except OSError:
+            readable = False
+        if not readable:
+            message = f"it may not execute {sys.executable}, or not read the packages of NoETL; install them outside of"
+            raise Rejected("bad-setting", f"{label}: {message} the folder of another user")
+        return cls(name, found.pw_uid, found.pw_gid, groups, found.pw_dir)
+
+    def give(self, folder: str) -> None:
+        """Make the user the owner of a new folder."""
+        import os
+
+        os.chown(folder, self.uid, self.gid)
+
+
+class CodeFiles(NamedTuple):
+    """The files that are a part of a task's code, as far as they are known before a call."""
+
+    paths: tuple[Path, ...] = ()  # also those that do not exist, if the code would use them
+    complete: bool = True  # False: the code may read other files
+
+
 class Tool(Protocol):
     """One kind of task. Validation, JSON Schema and the reference page are derived from its structs.
 
@@ -137,6 +202,7 @@ class Tool(Protocol):
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
     # It connects to addresses that a playbook names: its constructor takes the fields of AddressPolicy.
     connects: ClassVar[bool] = False
+    runs_programs: ClassVar[bool] = False  # of authors: its constructor takes `user`, a ToolUser or None
     # Which checks the worker makes on the output. "all": everything; "depth": only nesting, because the data
     # comes from a strict JSON decoder; "nothing": the tool has checked the data, and its own part is plain.
     unjudged: ClassVar[Literal["all", "depth", "nothing"]] = "all"
@@ -158,6 +224,16 @@ class Tool(Protocol):
         """
         raise NotImplementedError(f"{self.kind} makes no call: the engine parks its frame")
 
+    @classmethod
+    def code_files(cls, fields: Mapping[str, JSON], folder: str | None) -> CodeFiles:
+        """The files that are a part of the task's code, beside its text. A fork repeats the task when one changes.
+
+        `fields`: as written in the playbook, with templates. `folder`: of the playbook; None: it is not known, and
+        only `complete` counts.
+        """
+        del fields, folder
+        return CodeFiles()
+
     async def close(self) -> None:
         """Release resources."""
         return
@@ -166,18 +242,35 @@ class Tool(Protocol):
 class Tools:
     """The installed tool kinds. A tool is imported at first use."""
 
-    def __init__(self, found: Mapping[str, EntryPoint], policy: AddressPolicy | None = None) -> None:
+    def __init__(
+        self, found: Mapping[str, EntryPoint], policy: AddressPolicy | None = None, user: ToolUser | None = None
+    ) -> None:
         self._found = found
         self._policy = policy or AddressPolicy()
+        self._user = user
 
     @classmethod
-    def installed(cls, policy: AddressPolicy | None = None) -> Tools:
-        """All kinds with an entry point. `policy` limits where they connect to; default: AddressPolicy()."""
-        return cls({point.name: point for point in entry_points(group="noetl.tools")}, policy)
+    def installed(cls, policy: AddressPolicy | None = None, user: ToolUser | None = None) -> Tools:
+        """All kinds with an entry point. `policy` limits where they connect to; default: AddressPolicy().
+
+        `user`: runs the programs of tasks; None: that of this process.
+        """
+        return cls({point.name: point for point in entry_points(group="noetl.tools")}, policy, user)
+
+    @classmethod
+    def built_in(cls) -> Tools:
+        """The kinds of NoETL itself, without those of plugins."""
+        points = entry_points(group="noetl.tools")
+        return cls({point.name: point for point in points if point.dist is not None and point.dist.name == "noetl"})
 
     def kinds(self) -> Kinds:
         """Descriptions of all kinds, for the playbook reader and the checks. Each is made at first use."""
         return LazyMapping(dict.fromkeys(sorted(self._found)), lambda name: describe(self._found[name].load()))
+
+    def class_of(self, kind: str) -> type[Tool] | None:
+        """None: no such kind is installed."""
+        point = self._found.get(kind)
+        return None if point is None else point.load()
 
     def make(self, kind: str) -> Tool | None:
         """A new instance; None: no such kind is installed."""
@@ -185,7 +278,10 @@ class Tools:
         if point is None:
             return None
         made = point.load()
-        tool: Tool = made(**self._policy._asdict()) if made.connects else made()
+        options = self._policy._asdict() if made.connects else {}
+        if made.runs_programs and self._user is not None:
+            options["user"] = self._user
+        tool: Tool = made(**options)
         return tool
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from noetl.ports import Bucket, PermitAnswer, PermitEntry, PermitRequest, Rate, blocked_bucket, grant_waiting
+from noetl.ports import Bucket, KeyState, PermitAnswer, PermitEntry, PermitRequest, Rate, blocked_bucket, grant_waiting
 
 
 class _Permit:
@@ -48,6 +48,10 @@ class MemoryLimits:
             for holder, each in self._permits.items()
             if keys is None or each.request.key in keys
         ]
+
+    async def keys(self) -> dict[str, KeyState]:
+        newest = {each.request.key: each.request for each in self._permits.values()}
+        return {key: KeyState(each.in_flight, each.rate, self._buckets.get(key)) for key, each in newest.items()}
 
     def _grant(self, key: str, at: datetime) -> PermitAnswer:
         permits = [each for each in self._permits.values() if each.request.key == key]

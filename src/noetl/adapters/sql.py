@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
 from noetl.errors import Damaged, NotFound, Rejected
-from noetl.ports import PrintedLine, RoleGrant
+from noetl.ports import PersonWait, PrintedLine, RoleGrant
 
 LISTED_MAX: Final = 1_000
+WAITS_LISTED_MAX: Final = 20  # of one execution, in its head; the log has all of them
 FOUND_MAX: Final = 20  # ids with the same prefix: enough to show that the prefix is too short
 
 
@@ -88,6 +90,28 @@ def encode_labels(labels: Mapping[str, str]) -> str | None:
 
 def decode_labels(text: str | None) -> dict[str, str]:
     return msgspec.json.decode(text, type=dict[str, str]) if text else {}
+
+
+def encode_waits(waits: Sequence[PersonWait]) -> str | None:
+    """None: nothing has to be decided."""
+    return msgspec.json.encode(waits[:WAITS_LISTED_MAX]).decode() if waits else None
+
+
+def decode_waits(text: str | None) -> tuple[PersonWait, ...]:
+    return msgspec.json.decode(text, type=tuple[PersonWait, ...]) if text else ()
+
+
+class SearchPatterns(NamedTuple):
+    """The patterns of LIKE for a search, with a backslash as the escape character."""
+
+    part: str  # of a path, an error or a label
+    id_start: str
+    id_end: str
+
+
+def search_patterns(text: str) -> SearchPatterns:
+    escaped = re.sub(r"([\\%_])", r"\\\1", text)
+    return SearchPatterns(f"%{escaped}%", f"{escaped}%", f"%{escaped}")
 
 
 SAVED_HISTORY_MAX: Final = 100  # entries of each saved value; older ones are deleted

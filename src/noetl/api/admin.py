@@ -132,6 +132,16 @@ class SessionList(Struct, frozen=True, kw_only=True):
 # Workers
 
 
+class RunningFrame(Struct, frozen=True, kw_only=True):
+    """What a worker runs now."""
+
+    execution_id: str
+    path: str
+    frame: str  # the run of a step, or one iteration of it
+    task: str | None  # None: its call began less than half a second ago
+    since: str
+
+
 class WorkerItem(Struct, frozen=True, kw_only=True):
     name: str
     pool: str
@@ -143,10 +153,11 @@ class WorkerItem(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     leaving: bool
     at: str  # the time of its last message
+    running: tuple[RunningFrame, ...] = ()  # frames of executions of this server, the oldest first
 
     @staticmethod
-    def from_info(info: WorkerInfo) -> WorkerItem:
-        return WorkerItem(**{**info._asdict(), "at": instant(info.at)})
+    def from_info(info: WorkerInfo, running: tuple[RunningFrame, ...] = ()) -> WorkerItem:
+        return WorkerItem(**{**info._asdict(), "at": instant(info.at)}, running=running)
 
 
 class PoolItem(Struct, frozen=True, kw_only=True):
@@ -154,6 +165,8 @@ class PoolItem(Struct, frozen=True, kw_only=True):
     workers: int
     slots: int
     busy: int
+    waiting: int = 0  # frames of executions of this server that no worker has begun
+    oldest_s: float | None = None  # how long the first of them has waited in the queue
 
 
 class WorkersResponse(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from noetl.api.executions import Dialect
 from noetl.drawing.chart import Role
 from noetl.net.graph import Carries
 from noetl.views.explain import Explanation
-from noetl.views.timeline import FactLine
+from noetl.views.fact_lines import FactLine
 from noetl.views.tool_kinds import FieldDocument
 
 

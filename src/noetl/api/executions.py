@@ -8,17 +8,21 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
 
+from noetl.api.debugging import BreakpointRequest
+from noetl.engine.breakpoints import BREAKPOINTS_MAX
 from noetl.engine.facts import Fact
 from noetl.engine.state import Status
 from noetl.escape import visible
 from noetl.fork.plan import ForkPlan
 from noetl.output import JSON
-from noetl.ports import ExecutionHead, LogRow, PrintedLine
+from noetl.ports import ExecutionHead, LogRow, PersonWait, PrintedLine
+from noetl.views.decisions import PersonDecision
 from noetl.views.documents import ProblemDocument
 from noetl.views.envelopes import Envelope
 from noetl.views.log import instant
 
 VERSION_MAX: Final = 2**31 - 1
+RETRIED_ITERATIONS_MAX: Final = 1_000  # named in one request
 
 Dialect: TypeAlias = Literal["canonical", "auto"]  # auto: a text in an older dialect is upgraded first
 
@@ -32,8 +36,10 @@ class StartRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     text: str | None = None  # a new text is registered, which needs the scope `write` besides `run`
     dialect: Dialect = "canonical"  # of `text`
     workload: dict[str, JSON] = {}
+    secrets: dict[str, str] = {}  # the values of secret inputs; encrypted, and never in the log or in a response
     ctx: dict[str, JSON] = {}  # first values of `ctx`, which is otherwise empty; at most 64 KiB
     labels: dict[str, str] = {}  # by which lists find it; those of the playbook are added
+    breakpoints: Annotated[tuple[BreakpointRequest, ...], Meta(max_length=BREAKPOINTS_MAX)] = ()
 
 
 class ForkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -48,8 +54,10 @@ class ForkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     from_step: str | None = None  # the runs of this step are not kept
     failed_only: bool = False  # keep all finished work, even if its text or its input has changed
     workload: dict[str, JSON] = {}  # values that replace those of the old execution
+    secrets: dict[str, str] = {}  # of secret inputs; those that the old execution still has are taken over
     labels: dict[str, str] = {}
     dry_run: bool = False  # only the plan; nothing is started
+    breakpoints: Annotated[tuple[BreakpointRequest, ...], Meta(max_length=BREAKPOINTS_MAX)] = ()
 
 
 class ForkResponse(Struct, frozen=True, kw_only=True):
@@ -92,14 +100,21 @@ class CancelRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     compensate: bool = False  # undo its completed steps before it ends, as their `compensate` says
 
 
-class RetryRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RetryRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     step: str | None = None  # None: every unhandled failure
+    # Only these iterations of the step; []: all that failed
+    iterations: Annotated[list[Annotated[int, Meta(ge=0)]], Meta(max_length=RETRIED_ITERATIONS_MAX)] = []
     from_start: bool = False  # True: repeat the whole step; False: continue at the task that failed
 
 
-class SignalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SignalRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     name: str
     data: JSON = None
+    frame: str | None = None  # only for this wait; None: for all that wait for the signal
+
+
+class DecisionList(Struct, frozen=True, kw_only=True):
+    items: tuple[PersonDecision, ...]
 
 
 class EmptyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -119,6 +134,8 @@ class ExecutionSummary(Struct, frozen=True, kw_only=True):
     parent: str | None
     owner_alive: bool
     labels: dict[str, str] = {}
+    error: str | None = None  # why it ended, at most 500 characters; of executions that ended since 0.2.0
+    waits: tuple[PersonWait, ...] = ()  # what a person has to decide, at most 20 entries
 
     @staticmethod
     def from_head(head: ExecutionHead) -> ExecutionSummary:
@@ -133,13 +150,16 @@ class ExecutionSummary(Struct, frozen=True, kw_only=True):
             parent=head.parent,
             owner_alive=head.owner_alive,
             labels=head.labels,
+            error=head.error,
+            waits=head.waits,
         )
 
     def to_head(self) -> ExecutionHead:
         """Raises msgspec.ValidationError when a time is invalid."""
         return ExecutionHead(
             self.execution_id, self.path, self.digest, self.status, self.seq, to_datetime(self.started_at),
-            to_datetime(self.updated_at), self.parent, None, self.owner_alive, self.labels,
+            to_datetime(self.updated_at), self.parent, None, self.owner_alive, self.labels, self.error,
+            self.waits,
         )  # fmt: skip
 
 
@@ -213,6 +233,13 @@ class StreamLine(Struct, frozen=True, kw_only=True):
     frame: str = ""
     kind: Literal["line", "progress"] = "line"
     words: str = ""
+
+
+class LogGrowth(Struct, frozen=True, kw_only=True):
+    """The log of an execution has grown."""
+
+    execution_id: str
+    seq: int  # the number of facts in it
 
 
 class StreamEnd(Struct, frozen=True, kw_only=True):

@@ -29,6 +29,7 @@ class IterationsPage(Struct, frozen=True, kw_only=True):
     count: int  # of all iterations
     counts: dict[IterationStatus, int]
     found: int  # iterations with this status and text
+    can_retry: bool  # some have failed, and can be retried now
     items: tuple[IterationItem, ...]
 
 
@@ -36,6 +37,9 @@ class IterationDetails(Struct, frozen=True, kw_only=True):
     """One iteration with its item and its calls."""
 
     iteration: IterationItem
+    step: str
+    can_retry: bool  # it has failed, and can be retried now
+    retried_by: str | None  # the run that retries this one
     value: JSON  # the item; null if it is not readable
     calls: tuple[CallBar, ...]  # finished calls, the oldest first
     calls_left_out: int

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import UNSET, Struct, UnsetType
+from typing import Annotated
 
-from noetl.api.executions import Dialect, to_datetime
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from noetl.api.executions import VERSION_MAX, Dialect, ExecutionSummary, to_datetime
 from noetl.errors import Mark, Problem, Related
 from noetl.ports import PlaybookText, PlaybookVersion
 from noetl.views.documents import ProblemDocument
@@ -70,6 +72,26 @@ class RegisterResponse(Struct, frozen=True, kw_only=True):
     notes: tuple[UpgradeNote, ...] | UnsetType = UNSET  # of an upgrade
 
 
+class RollbackRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The version that becomes the current one again."""
+
+    path: str
+    version: Annotated[int, Meta(ge=1, le=VERSION_MAX)]
+    dry_run: bool = False  # only the plan; nothing is changed
+
+
+class RollbackResponse(Struct, frozen=True, kw_only=True):
+    """Which version replaces which, and what that means for triggers."""
+
+    path: str
+    version: int  # current afterwards; it keeps its number
+    replaces: int  # current before
+    digest: str
+    triggers: tuple[str, ...]  # that act afterwards
+    stopped: tuple[str, ...]  # triggers of the replaced version that no longer act
+    done: bool  # False: a dry run
+
+
 class PlaybookVersionItem(Struct, frozen=True, kw_only=True):
     """One version of a path."""
 
@@ -93,6 +115,33 @@ class PlaybookVersionItem(Struct, frozen=True, kw_only=True):
 class PlaybookVersionsPage(Struct, frozen=True, kw_only=True):
     items: tuple[PlaybookVersionItem, ...]
     next: str | None = None  # `after` of the next page; None: this is the last page
+
+
+class PlaybookOverview(Struct, frozen=True, kw_only=True):
+    """What the catalog shows of a playbook besides its version."""
+
+    path: str
+    description: str
+    labels: dict[str, str]
+    credentials: tuple[str, ...]  # that its keychain names
+    last: ExecutionSummary | None  # the execution that started last; None: it has never run
+    next_at: str | None  # when a trigger starts it next; None: no schedule does
+
+
+class PlaybookOverviewList(Struct, frozen=True, kw_only=True):
+    items: tuple[PlaybookOverview, ...]
+
+
+class CredentialUse(Struct, frozen=True, kw_only=True):
+    path: str
+    version: int
+
+
+class CredentialUses(Struct, frozen=True, kw_only=True):
+    """The playbooks whose current version names a credential."""
+
+    items: tuple[CredentialUse, ...]
+    complete: bool  # False: only the first 1,000 playbooks were searched
 
 
 class PlaybookDetails(Struct, frozen=True, kw_only=True):

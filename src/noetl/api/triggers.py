@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from noetl.engine.state import Status
 from noetl.net.triggers import Schedule, trigger_of
 from noetl.ports import Firing, FiringRecord, FiringStatus, StoredTrigger
 from noetl.views.log import instant
@@ -87,6 +88,33 @@ class TriggerDetails(Struct, frozen=True, kw_only=True):
 
 class TriggersPage(Struct, frozen=True, kw_only=True):
     items: tuple[TriggerItem, ...]
+
+
+class CalendarEntry(Struct, frozen=True, kw_only=True):
+    """A time at which a trigger has fired, or will fire."""
+
+    path: str
+    name: str
+    at: str
+    status: FiringStatus | None  # null: it is in the future
+    execution_id: str | None
+    execution_status: Status | None  # the status of the execution; null: there is none, or it was deleted
+    detail: str
+
+
+class DenseTrigger(Struct, frozen=True, kw_only=True):
+    """A trigger with more times in this period than a calendar shows one by one."""
+
+    path: str
+    name: str
+    schedule: str
+
+
+class Calendar(Struct, frozen=True, kw_only=True):
+    since: str
+    until: str
+    entries: tuple[CalendarEntry, ...]  # by time
+    cut: tuple[DenseTrigger, ...]  # only their newest past times and their first future times are among the entries
 
 
 class HookResponse(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,6 +11,7 @@ from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Block, Loop, Pipeline, Playbook, Task
 from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
+from noetl.template.values import contains_template
 
 RUNTIMES = ("noetl-runtime/2",)  # values of executor.version that this release knows
 
@@ -62,6 +63,10 @@ def _pipeline(pipeline: CompiledPipeline, report: ProblemReport) -> None:
     if isinstance(owner, Block) and report.document.find((*at, "admit")) is not None:
         message = '"admit" has no effect in a block: only steps admit tokens'
         report.add("no-effect", (*at, "admit"), message, key=True)
+    for name, value in owner.input.items() if isinstance(owner, Block) else ():
+        if contains_template(value):
+            message = f'"{name}" has no effect: defaults of a block are no templates; pass it where the block is called'
+            report.add("no-effect", (*owner.at, "input", name), message, key=True)
 
 
 def _loop(loop: Loop, owner: Pipeline, report: ProblemReport) -> None:

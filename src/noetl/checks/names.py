@@ -17,6 +17,8 @@ from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.values import is_template
 
+UNUSED_MAX = 10  # blocks that nothing calls; more of them are one problem
+
 
 def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     _entry(program.playbook, report)
@@ -25,7 +27,7 @@ def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
         _jumps(pipeline.source_tasks, report)
     _blocks(program.playbook, report)
     _documents(program.playbook, report)
-    _credentials(program.playbook, report)
+    _credentials(program, report)
     _iter_writes(program.playbook, report)
     reader = ReadChecker(program, kinds, report)
     for use in program.templates:
@@ -100,9 +102,14 @@ def _blocks(playbook: Playbook, report: ProblemReport) -> None:
     if COMPENSATE in names and playbook.compensations:
         message = f'"{COMPENSATE}" is the name of the compensations of steps here; choose another name for the block'
         report.add("bad-name", ("workbook", COMPENSATE), message, key=True)
-    for block in playbook.blocks:
-        if block.name not in called:
-            report.add("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)
+    unused = [block for block in playbook.blocks if block.name not in called]
+    if len(unused) > UNUSED_MAX:  # a library of blocks, as of an imported API
+        report.add(
+            "unused-block", unused[0].at, f"nothing calls {len(unused)} of the blocks", key=True, severity="info"
+        )
+        return
+    for block in unused:
+        report.add("unused-block", block.at, f'nothing calls the block "{block.name}"', key=True)
 
 
 def _documents(playbook: Playbook, report: ProblemReport) -> None:
@@ -114,10 +121,10 @@ def _documents(playbook: Playbook, report: ProblemReport) -> None:
                 report.add("misplaced-key", (*task.at, "version"), message, key=True)
 
 
-def _credentials(playbook: Playbook, report: ProblemReport) -> None:
+def _credentials(program: Program, report: ProblemReport) -> None:
     """Every `auth`, and the name that a `secrets` task requests, must be declared (D57)."""
-    known = [entry.name for entry in playbook.keychain]
-    for owner in playbook.pipelines:
+    known = [entry.name for entry in program.keychain]
+    for owner in program.playbook.pipelines:
         for task in owner.tasks:
             for name, place in used_credentials(task):
                 if name not in known:

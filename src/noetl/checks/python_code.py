@@ -41,6 +41,10 @@ def check_scripts(program: Program, report: ProblemReport) -> None:
                 compiled = _compile(task.name, code, (*task.at, "code"), report)
                 if compiled is not None:
                     _check_arguments(task, code, compiled, program, report)
+    for name, text in program.playbook.libs.items():
+        if len(text) <= left:
+            left -= len(text)
+            _compile(name, text, ("libs", name), report)
 
 
 def _compile(name: str, code: str, path: Path, report: ProblemReport) -> CodeType | None:

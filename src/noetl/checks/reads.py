@@ -399,7 +399,7 @@ class ReadChecker:
 
     @cached_property
     def _keychain_names(self) -> set[str]:
-        return {entry.name for entry in self.program.playbook.keychain}
+        return {entry.name for entry in self.program.keychain}
 
     @cached_property
     def _calls(self) -> _Calls:

@@ -13,12 +13,26 @@ from noetl.cli.options import app
 __all__ = ["app"]
 
 PANELS: Final = {  # of the help: the modules of their commands, in this order
-    "Write playbooks": ("init", "check", "fmt", "explain", "test", "lsp", "migrate", "schema", "tools"),
-    "Run playbooks": ("run", "control", "fork", "backfill"),
+    "Write playbooks": (
+        "init",
+        "new",
+        "check",
+        "fmt",
+        "explain",
+        "test",
+        "lsp",
+        "mcp",
+        "migrate",
+        "imports",
+        "schema",
+        "tools",
+    ),
+    "Run playbooks": ("run", "debug", "control", "fork", "backfill"),
     "Look at executions": ("show", "events", "logs", "output", "state", "audit", "record", "what_if", "diff", "delete"),
     "Register and schedule": ("register", "playbooks", "triggers", "saved"),
     "Operate": ("server", "workers", "up", "doctor", "context", "token", "secrets", "audit_log", "gc"),
 }
+GROUPS: Final = {"import": "imports"}  # groups whose name cannot be the name of a module
 MODULES: Final = tuple(module for modules in PANELS.values() for module in modules)
 
 
@@ -44,4 +58,4 @@ for command in app.registered_commands:
     if command.callback is not None:
         command.rich_help_panel = _panel(command.callback.__module__.rpartition(".")[2])
 for group in app.registered_groups:
-    group.rich_help_panel = _panel(str(group.name))
+    group.rich_help_panel = _panel(GROUPS.get(str(group.name), str(group.name)))

@@ -23,6 +23,7 @@ class RunOptions(NamedTuple):
     allow_extra: bool = False  # `--set` and `--ctx` of keys that the playbook does not declare
     ctx: tuple[str, ...] = ()  # `key=value`, in the order of the command line
     labels: tuple[str, ...] = ()  # `key=value`
+    secrets: tuple[str, ...] = ()  # `name`, `name=@file` or `name=env:VARIABLE`
 
 
 class CheckOptions(NamedTuple):
@@ -62,7 +63,7 @@ def parse(arguments: Sequence[str]) -> CheckOptions | RunOptions | None:
                 _sorted(
                     rest,
                     {"--allow-extra"},
-                    {"--set", "--ctx", "--label", "--workload", "--db", "--format", "--dialect"},
+                    {"--set", "--ctx", "--label", "--workload", "--secret", "--db", "--format", "--dialect"},
                 )
             )
     return None
@@ -106,4 +107,5 @@ def _run(arguments: _Arguments | None) -> RunOptions | None:
     sets, workload, db = (tuple(arguments.options["--set"]), arguments.last("--workload"), arguments.last("--db"))
     extra = "--allow-extra" in arguments.flags
     ctx, labels = tuple(arguments.options["--ctx"]), tuple(arguments.options["--label"])
-    return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format, False, extra, ctx, labels)
+    secrets = tuple(arguments.options["--secret"])
+    return RunOptions(arguments.files[0], sets, workload, db, None, dialect, format, False, extra, ctx, labels, secrets)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from noetl.session.sources import LoadedPlaybook, files_in, load, read_source
 from noetl.tool import Tools
 from noetl.views.styled_text import Styled
 
+GC_THRESHOLD: Final = 200_000  # a check makes many objects and few cycles: examining them takes a third of its time
 VERDICTS: Final = {
     "sound": Styled(
         "sound: every token can reach an end, assuming that each guard can be true and can be false", "good"
@@ -34,7 +36,12 @@ def installed_kinds() -> Kinds:
 
 def check(options: CheckOptions) -> int:
     # Standard output is one array of problems, also when a file cannot be read: no error document.
-    return execute("auto", lambda reporter: _check(reporter, options))
+    threshold = gc.get_threshold()
+    gc.set_threshold(GC_THRESHOLD, 50, 100)
+    try:
+        return execute("auto", lambda reporter: _check(reporter, options))
+    finally:
+        gc.set_threshold(*threshold)
 
 
 def _check(reporter: Reporter, options: CheckOptions) -> int:

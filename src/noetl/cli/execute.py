@@ -126,7 +126,8 @@ def execute(format: FormatChoice, command: Callable[[Reporter], int]) -> int:
     reporter = Reporter(format)
     try:
         code = command(reporter)
-        sys.stdout.flush()
+        if not sys.stdout.closed:  # a language server closes it at its end
+            sys.stdout.flush()
         return code
     except PlaybookError as error:
         return reporter.problems(error.problems, "")

@@ -41,6 +41,14 @@ Id = Annotated[
         autocompletion=complete_execution,
     ),
 ]
+OptionalId = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[ID]",
+        help="An execution: its id, a prefix of the id, or `last`. Without it, options choose several.",
+        autocompletion=complete_execution,
+    ),
+]
 Db = Annotated[
     str | None,
     typer.Option("--db", metavar="PATH", help="The database file. Default: `NOETL_DB`, else a file in your home."),
@@ -67,7 +75,7 @@ def finish(format: FormatChoice, command: Callable[[Reporter], int]) -> NoReturn
     raise typer.Exit(execute(format, command))
 
 
-def begin_of(since: str) -> datetime:
+def begin_of(since: str, option: str = "--since") -> datetime:
     """The instant so long ago: `12h`, `2d`. Raises UsageError."""
     from datetime import timedelta
 
@@ -77,7 +85,7 @@ def begin_of(since: str) -> datetime:
 
     seconds = seconds_of(since)
     if seconds is None or not 0 < seconds <= 100 * 365 * 86_400:
-        raise UsageError(f'--since "{since}" is not a duration up to 100 years: write 12h, 2d or 4w')
+        raise UsageError(f'{option} "{since}" is not a duration up to 100 years: write 12h, 2d or 4w')
     return SystemClock().now() - timedelta(seconds=seconds)
 
 

@@ -79,11 +79,20 @@ def _is_open(options: ServerCommand, *, embedded: bool, has_provider: bool = Fal
 async def _serve(
     options: ServerCommand, url: str | None, settings: ServerSettings, on_ready: Callable[[str], None]
 ) -> int:
+    from noetl.background import BackgroundTasks
+    from noetl.mcp.endpoint import McpEndpoint, is_installed
+    from noetl.replay.trials import TrialProcesses
     from noetl.server.app import context_of, make_app
     from noetl.server.http_server import HttpServer
+    from noetl.telemetry.history import MetricsHistory
 
     async with _deployment(options, url) as (services, instruments, crashed):
-        app = make_app(services, settings._replace(registry=instruments.registry()))
+        agents = McpEndpoint if is_installed() else None
+        history, background = MetricsHistory(instruments.metrics, services.clock), BackgroundTasks()
+        background.spawn(history.run())
+        registry = instruments.registry()
+        settings = settings._replace(registry=registry, history=history, agents=agents, trials=TrialProcesses())
+        app = make_app(services, settings)
         serving = HttpServer(app, options.host, options.port, wrap=instruments.wrap)
         instruments.metrics.process.followers.read_from(lambda: len(context_of(app).streams))
         serving.start()
@@ -95,6 +104,7 @@ async def _serve(
         try:
             return await _until_signal(crashed)
         finally:
+            await background.cancel()
             await serving.stop()
 
 

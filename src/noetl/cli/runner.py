@@ -21,7 +21,7 @@ from noetl.cli.output.problems import print_notes
 from noetl.cli.output.progress import Progress, drawn
 from noetl.cli.output.screen import short
 from noetl.cli.output.summary import summary
-from noetl.cli.workload import UNDECLARED_MAX, read_ctx, read_labels, read_workload, undeclared
+from noetl.cli.workload import UNDECLARED_MAX, read_ctx, read_labels, read_secrets, read_workload, undeclared
 from noetl.control.refusals import describe_problems
 from noetl.errors import NotFound, Unavailable
 from noetl.net.describe import count
@@ -58,16 +58,19 @@ def _run(reporter: Reporter, options: RunOptions) -> int:
     workload = partial(given.values_for, allow_extra=options.allow_extra)
     ctx = partial(read_ctx(options.ctx).values_for, allow_extra=options.allow_extra) if options.ctx else None
     labels = read_labels(options.labels)
+    secrets = read_secrets(options.secrets) if options.secrets else None
     source = find_source(options.file)
     is_new_file = target.is_new_file
 
     async def begin() -> Execution:
         try:
-            execution = await session.start(source, workload=workload, ctx=ctx, labels=labels, dialect=options.dialect)
+            execution = await session.start(
+                source, workload=workload, ctx=ctx, labels=labels, dialect=options.dialect, secrets=secrets
+            )
         finally:
             if is_new_file and target.exists:
                 reporter.warn(f"a new database: {target.option}")
-        _print_notes(reporter, execution, options.file, given.values)
+        print_notes_of(reporter, execution, options.file, given.values)
         return execution
 
     async def work() -> int:
@@ -77,7 +80,7 @@ def _run(reporter: Reporter, options: RunOptions) -> int:
     try:
         return asyncio.run(work())
     except StartRefused as refused:
-        return _refuse(reporter, refused)
+        return refuse(reporter, refused)
 
 
 def run_session(
@@ -106,10 +109,10 @@ def run_session(
     try:
         return asyncio.run(work())
     except StartRefused as refused:
-        return _refuse(reporter, refused)
+        return refuse(reporter, refused)
 
 
-def _print_notes(reporter: Reporter, execution: Execution, file: str, workload: dict[str, JSON]) -> None:
+def print_notes_of(reporter: Reporter, execution: Execution, file: str, workload: dict[str, JSON]) -> None:
     """Warnings about the playbook, and keys of the workload that it does not declare."""
     notes = execution.notes
     print_notes(notes.migration, reporter.errors)
@@ -125,7 +128,7 @@ def _print_notes(reporter: Reporter, execution: Execution, file: str, workload: 
         reporter.warn(f"… and {len(unknown) - UNDECLARED_MAX:,} more keys that it does not declare")
 
 
-def _refuse(reporter: Reporter, refused: StartRefused) -> int:
+def refuse(reporter: Reporter, refused: StartRefused) -> int:
     if refused.not_recorded is not None:
         reporter.warn(f"this request is not logged: {refused.not_recorded}")
     reporter.execution_id = refused.execution_id

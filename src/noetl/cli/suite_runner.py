@@ -7,24 +7,29 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from noetl.cli.execute import FAILED, OK, WRONG, Reporter
 from noetl.cli.output import problems
 from noetl.clock import SystemClock
 from noetl.errors import PlaybookError, Problem
 from noetl.net.describe import count
-from noetl.replay.cases import CaseResult, SuiteRunner
+from noetl.replay.cases import SuiteRunner
 from noetl.replay.coverage import KINDS, PlaybookCoverage, covered
+from noetl.replay.report import suite_document
 from noetl.replay.suite import SUFFIXES, SuiteFile
 from noetl.session.errors import UsageError
 from noetl.session.sources import files_in, reason_of
 from noetl.views.styled_text import Styled
+from noetl.views.test_results import CaseResult
 
 if TYPE_CHECKING:
     from noetl.output import JSON
 
+Stamps: TypeAlias = dict[str, tuple[int, int]]
+
 POLL_S: Final = 0.5
+WATCHED: Final = (".yaml", ".yml", ".py", ".sh", ".sql")
 MISSED_SHOWN_MAX: Final = 50
 
 
@@ -101,26 +106,26 @@ def watch_files(reporter: Reporter, options: SuiteOptions) -> int:
 
     async def watch() -> None:
         while True:
+            before = stamps_of(options.files)
             try:
                 _finish(reporter, await run_suites(reporter, options), options)
             except UsageError as error:
                 reporter.warn(str(error))
-            await until_changed(options.files)
+            await until_changed(options.files, before)
             reporter.screen.line()
 
     asyncio.run(watch())
     return OK
 
 
-async def until_changed(names: Sequence[str], poll_s: float = POLL_S) -> None:
-    """Return when a file beside the tests was changed, added or removed."""
-    before = _stamps(names)
-    while _stamps(names) == before:
+async def until_changed(names: Sequence[str], before: Stamps, poll_s: float = POLL_S) -> None:
+    """Return when a file beside the tests was changed, added or removed, also while the tests ran."""
+    while stamps_of(names) == before:
         await SystemClock().sleep(poll_s)
 
 
-def _stamps(names: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """File → its time of change and its size: tests, playbooks, cassettes."""
+def stamps_of(names: Sequence[str]) -> Stamps:
+    """File → its time of change and its size: tests, playbooks, cassettes, scripts."""
     folders: set[str] = set()
     for name in names:
         folders.add(name if os.path.isdir(name) else os.path.dirname(name) or ".")
@@ -128,10 +133,10 @@ def _stamps(names: Sequence[str]) -> dict[str, tuple[int, int]]:
     for name in list(folders):
         folders.update(os.path.dirname(each) for each in files_in(name))
         folders.add(os.path.join(name, os.pardir))
-    stamps: dict[str, tuple[int, int]] = {}
+    stamps: Stamps = {}
     for folder in folders:
         for entry in os.scandir(folder) if os.path.isdir(folder) else ():
-            if entry.name.endswith((".yaml", ".yml")) and entry.is_file():
+            if entry.name.endswith(WATCHED) and entry.is_file():
                 found = entry.stat()
                 stamps[entry.path] = found.st_mtime_ns, found.st_size
     return stamps
@@ -155,7 +160,8 @@ def _finish(reporter: Reporter, report: SuiteReport, options: SuiteOptions) -> N
 
         write_file(options.junit, junit_of_tests(report.results, report.unreadable).encode())
     if reporter.json:
-        reporter.document(_document(report, options))
+        unreadable = [each for _, found in report.unreadable for each in found]
+        reporter.document(suite_document(report.results, unreadable, report.coverage if options.coverage else None))
         return
     if options.coverage:
         reporter.screen.lines(_coverage_lines(report.coverage))
@@ -210,28 +216,3 @@ def _coverage_lines(found: Sequence[PlaybookCoverage]) -> Iterator[list[Styled]]
 
 def _counts(counts: dict[JSON, tuple[int, int]]) -> str:
     return ", ".join(f"{ran} of {count(total, kind)}" for kind, (ran, total) in counts.items() if total)
-
-
-def _document(report: SuiteReport, options: SuiteOptions) -> dict[str, JSON]:
-    import json
-
-    failed = sum(not each.passed for each in report.results)
-    document: dict[str, JSON] = {
-        "passed": len(report.results) - failed,
-        "failed": failed,
-        "tests": report.results,
-        "problems": json.loads(problems.as_json(each for _, found in report.unreadable for each in found)),
-    }
-    if options.coverage:
-        document["coverage"] = [
-            {
-                "file": each.file,
-                **{
-                    kind.replace(" ", "_") + "s": dict(zip(("ran", "of"), each.count(kind), strict=True))
-                    for kind in KINDS
-                },
-                "missed": [{"kind": part.kind, "name": part.name, "line": each.line(part)} for part in each.missed()],
-            }
-            for each in report.coverage
-        ]
-    return document

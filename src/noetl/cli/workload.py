@@ -1,4 +1,4 @@
-"""The workload of a request, from `--workload FILE` and `--set key=value`: YAML, merged deep (D77)."""
+"""The workload of a request, from `--workload FILE` and `--set key=value`: YAML, merged deep (D77); and its secrets."""
 
 from __future__ import annotations
 
@@ -50,6 +50,32 @@ def read_labels(given: Sequence[str]) -> dict[str, str]:
         return parse_labels(given)
     except Rejected as error:
         raise UsageError(f"--{str(error).removeprefix('bad-label: ')}") from error
+
+
+def read_secrets(given: Sequence[str]) -> dict[str, str]:
+    """`--secret name`, `name=@file` or `name=env:VARIABLE`; a value itself is refused. Raises UsageError."""
+    from noetl.cli.secret_values import from_environment, from_file, from_person
+
+    found: dict[str, str] = {}
+    for each in given:
+        name, equals, source = each.partition("=")
+        if not name or not name.isprintable():
+            raise UsageError("--secret: write it as NAME, NAME=@FILE or NAME=env:VARIABLE")
+        option = f"--secret {_cut(name)}"
+        if name in found:
+            raise UsageError(f"{option}: it is given twice")
+        if not equals:
+            found[name] = from_person(name, option)
+        elif source.startswith("@"):
+            found[name] = from_file(source[1:], option)
+        elif source.startswith("env:"):
+            found[name] = from_environment(source.removeprefix("env:"), option)
+        else:
+            advice = f"leave it out to be asked for it, or write {_cut(name)}=@FILE or {_cut(name)}=env:VARIABLE"
+            raise UsageError(
+                f"{option}: other users and your shell's history see a value on the command line; {advice}"
+            )
+    return found
 
 
 class GivenWorkload(NamedTuple):

@@ -25,6 +25,8 @@ from noetl.api.admin import (
     TokenList,
     TokenRequest,
 )
+from noetl.api.bulk import BulkRequest, BulkResponse
+from noetl.api.debugging import breakpoint_requests
 from noetl.api.executions import (
     CancelRequest,
     CommandResponse,
@@ -52,6 +54,7 @@ from noetl.client.remote_ports import (
 )
 from noetl.clock import Clock
 from noetl.engine import Event
+from noetl.engine.commands import SetBreakpoint
 from noetl.engine.facts import Fact
 from noetl.errors import Unavailable
 from noetl.output import JSON
@@ -67,8 +70,11 @@ RUN_S: Final = 3_600.0
 class Client:
     """A server. It raises the errors of noetl.errors: NotFound, Rejected, PlaybookError, Unavailable."""
 
-    def __init__(self, url: str, token: str | Secret | None = None, *, clock: Clock | None = None) -> None:
-        self.http = HttpTransport(url, token, clock)
+    def __init__(
+        self, url: str | HttpTransport, token: str | Secret | None = None, *, clock: Clock | None = None
+    ) -> None:
+        """`url`: an address, or a way to send requests that exists already."""
+        self.http = url if isinstance(url, HttpTransport) else HttpTransport(url, token, clock)
         self.url = self.http.url
         self.clock = self.http.clock
         self.store = RemoteStore(self.http)
@@ -106,13 +112,17 @@ class Client:
         version: int | None = None,
         digest: str | None = None,
         key: str | None = None,
+        breakpoints: Sequence[SetBreakpoint] = (),
+        secrets: Mapping[str, str] | None = None,
     ) -> StartResponse:
         """Start a registered playbook. When this returns, the log contains the request, exactly once.
 
-        `ctx`: the first values of `ctx`. `digest`: run this text instead of the current version of a path.
+        `ctx`: the first values of `ctx`. `secrets`: the values of secret inputs. `digest`: run this text instead
+        of the current version of a path.
         `key`: a second start with the same key returns the first execution.
         """
-        return await self._start(_start_request(path, workload, ctx, version, digest, labels=labels), key)
+        body = _start_request(path, workload, ctx, version, digest, labels=labels, secrets=secrets)
+        return await self._start(replace(body, breakpoints=breakpoint_requests(breakpoints)), key)
 
     async def start_text(
         self,
@@ -124,13 +134,19 @@ class Client:
         dialect: Dialect = "canonical",
         file: str = "playbook",
         key: str | None = None,
+        breakpoints: Sequence[SetBreakpoint] = (),
+        secrets: Mapping[str, str] | None = None,
     ) -> StartResponse:
         """Register a text and start it. `file`: the name of the text in the positions of problems.
 
         Raises PlaybookRefused, or PlaybookError when the text has no path under which to record the request.
         """
         values, first = dict(workload or {}), dict(ctx or {})
-        body = StartRequest(text=text, dialect=dialect, workload=values, ctx=first, labels=dict(labels or {}))
+        body = StartRequest(
+            text=text, dialect=dialect, workload=values, ctx=first, labels=dict(labels or {}),
+            secrets=dict(secrets or {}),
+            breakpoints=breakpoint_requests(breakpoints),
+        )  # fmt: skip
         return await self._start(body, key, file)
 
     async def _start(self, body: StartRequest, key: str | None, file: str = "playbook") -> StartResponse:
@@ -150,12 +166,13 @@ class Client:
         digest: str | None = None,
         key: str | None = None,
         timeout_s: float = RUN_S,
+        secrets: Mapping[str, str] | None = None,
     ) -> ShowDocument:
         """Start a playbook and wait for its end, which may be an error.
 
         Raises Unavailable when it has not ended after `timeout_s`.
         """
-        body = _start_request(path, workload, ctx, version, digest, labels=labels)
+        body = _start_request(path, workload, ctx, version, digest, labels=labels, secrets=secrets)
         headers = {"Idempotency-Key": key or self.clock.new_id()}
         until = self.clock.monotonic() + timeout_s
         while True:
@@ -182,6 +199,10 @@ class Client:
         response = await self.http.request("DELETE", execution_path(execution_id))
         return response.read(DeleteResponse).deleted
 
+    async def bulk(self, request: BulkRequest) -> BulkResponse:
+        """One action on many executions; the outcome for each."""
+        return (await self.http.request("POST", "/executions/bulk", body=request)).read(BulkResponse)
+
     async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> CommandResponse:
         return await self._command(execution_id, "cancel", CancelRequest(reason=reason, compensate=compensate))
 
@@ -191,16 +212,21 @@ class Client:
     async def resume(self, execution_id: str) -> CommandResponse:
         return await self._command(execution_id, "resume", EmptyRequest())
 
-    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> CommandResponse:
-        return await self._command(execution_id, "retry", RetryRequest(step=step, from_start=from_start))
+    async def retry(
+        self, execution_id: str, step: str | None = None, *, iterations: Sequence[int] = (), from_start: bool = False
+    ) -> CommandResponse:
+        request = RetryRequest(step=step, iterations=[*iterations], from_start=from_start)
+        return await self._command(execution_id, "retry", request)
 
     async def fork(self, execution_id: str, request: ForkRequest, file: str = "playbook") -> ForkResponse:
         """`file`: the name of the text in the positions of problems. Raises PlaybookError."""
         response = await self.http.request("POST", f"{execution_path(execution_id)}/fork", body=request, file=file)
         return response.read(ForkResponse)
 
-    async def signal(self, execution_id: str, name: str, data: JSON = None) -> CommandResponse:
-        return await self._command(execution_id, "signal", SignalRequest(name=name, data=data))
+    async def signal(
+        self, execution_id: str, name: str, data: JSON = None, *, frame: str | None = None
+    ) -> CommandResponse:
+        return await self._command(execution_id, "signal", SignalRequest(name=name, data=data, frame=frame))
 
     async def _command(self, execution_id: str, verb: str, body: Struct) -> CommandResponse:
         response = await self.http.request("POST", f"{execution_path(execution_id)}/{verb}", body=body)
@@ -275,11 +301,13 @@ def _start_request(
     digest: str | None,
     *,
     labels: Mapping[str, str] | None,
+    secrets: Mapping[str, str] | None,
 ) -> StartRequest:
-    values, first = dict(workload or {}), dict(ctx or {})
+    values, first, hidden = dict(workload or {}), dict(ctx or {}), dict(secrets or {})
     return StartRequest(
-        path=path, version=version, digest=digest, workload=values, ctx=first, labels=dict(labels or {})
-    )
+        path=path, version=version, digest=digest, workload=values, ctx=first, labels=dict(labels or {}),
+        secrets=hidden,
+    )  # fmt: skip
 
 
 # Events as they happen, over SSE: each is delivered exactly once, however often the connection is lost

@@ -11,7 +11,7 @@ import ipaddress
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import aiohttp
@@ -165,6 +165,19 @@ def token_value(token: str | Secret | None) -> Secret | None:
     return Secret(value)
 
 
+class OpenResponse(Protocol):
+    """A response whose body is still to be read."""
+
+    @property
+    def status(self) -> int: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]: ...
+
+    @property
+    def content(self) -> aiohttp.StreamReader: ...
+
+
 class HttpTransport:
     """Sends requests to one server. Its session belongs to the running event loop and is closed with it."""
 
@@ -180,7 +193,7 @@ class HttpTransport:
         loop = asyncio.get_running_loop()
         if self._session is None or self._loop is not loop or self._session.closed:
             # A loop closes its asynchronous generators when it ends, so a session never outlives its loop.
-            self._holder = _open_session(self._headers())
+            self._holder = _open_session(self.default_headers())
             self._loop, self._session = loop, await anext(self._holder)
         return self._session
 
@@ -189,7 +202,7 @@ class HttpTransport:
             await self._holder.aclose()
         self._holder = self._session = None
 
-    def _headers(self) -> dict[str, str]:
+    def default_headers(self) -> dict[str, str]:
         headers = {"User-Agent": f"noetl/{__version__}"}
         if self._token is not None:
             headers["Authorization"] = f"Bearer {self._token.reveal()}"
@@ -213,7 +226,7 @@ class HttpTransport:
         it responds. Raises Unavailable, NotFound, Rejected, or PlaybookError with positions in `file`.
         """
         encoded = None if body is None else msgspec.json.encode(body)
-        request = _Request(method, path, _query(params), encoded, headers or {})
+        request = OutgoingRequest(method, path, _query(params), encoded, headers or {})
         tries = TRIES if (method == "GET" if retry is None else retry) else 1
         for number in range(1, tries + 1):
             try:
@@ -235,8 +248,8 @@ class HttpTransport:
         if response.status != 204:
             raise Unavailable(f"{self.url} does not respond like a NoETL server (HTTP {response.status})")
 
-    async def _once(self, request: _Request, timeout_s: float, file: str) -> ServerResponse:
-        async with self._open(request, timeout_s, file) as response:
+    async def _once(self, request: OutgoingRequest, timeout_s: float, file: str) -> ServerResponse:
+        async with self.open(request, timeout_s, file) as response:
             chunks, size = [], 0
             async for chunk in response.content.iter_chunked(CHUNK_BYTES):
                 chunks.append(chunk)
@@ -253,16 +266,17 @@ class HttpTransport:
         headers: Mapping[str, str] | None = None,
         *,
         silence_s: float,
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    ) -> AsyncIterator[OpenResponse]:
         """The response of a GET whose body is still to be read. `silence_s`: longest time without data."""
-        request = _Request("GET", path, _query(params), None, headers or {})
-        async with self._open(request, None, silence_s=silence_s) as response:
+        request = OutgoingRequest("GET", path, _query(params), None, headers or {})
+        async with self.open(request, None, silence_s=silence_s) as response:
             yield response
 
     @asynccontextmanager
-    async def _open(
-        self, request: _Request, timeout_s: float | None, file: str = "playbook", silence_s: float | None = None
-    ) -> AsyncIterator[aiohttp.ClientResponse]:
+    async def open(
+        self, request: OutgoingRequest, timeout_s: float | None, file: str = "playbook", silence_s: float | None = None
+    ) -> AsyncIterator[OpenResponse]:
+        """The response of a request that succeeds. `timeout_s`: for all of it; `silence_s`: without data."""
         session = await self.session()
         headers = dict(request.headers)
         if request.body is not None:
@@ -279,10 +293,10 @@ class HttpTransport:
                 allow_redirects=False,
             ) as response:
                 if not 200 <= response.status < 300:
-                    await self._raise_error(response, file)
+                    await self.raise_error(response, file)
                 yield response
 
-    async def _raise_error(self, response: aiohttp.ClientResponse, file: str) -> None:
+    async def raise_error(self, response: OpenResponse, file: str) -> None:
         body = await response.content.read(1 << 20)
         while not response.content.at_eof() and len(body) < 1 << 22:
             body += await response.content.read(1 << 20)
@@ -307,7 +321,7 @@ class HttpTransport:
             raise _RetryLater(f"{self.url} did not respond in time") from error
 
 
-class _Request(NamedTuple):
+class OutgoingRequest(NamedTuple):
     method: str
     path: str
     params: list[tuple[str, str]]

@@ -6,8 +6,7 @@ So there is one interpreter of logs, and it runs in the client, not in the serve
 from __future__ import annotations
 
 import hashlib
-from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
+from collections.abc import AsyncIterator
 from typing import Final, TypeAlias
 from urllib.parse import quote
 
@@ -27,7 +26,17 @@ from noetl.client.http import CHUNK_BYTES, HttpTransport
 from noetl.engine.state import Status
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import ExecutionHead, LogRow, PlaybookText, PlaybookVersion, PrintedBatch, SavedValue, Snapshot
+from noetl.ports import (
+    ALL_EXECUTIONS,
+    ExecutionFilter,
+    ExecutionHead,
+    LogRow,
+    PlaybookText,
+    PlaybookVersion,
+    PrintedBatch,
+    SavedValue,
+    Snapshot,
+)
 
 EXECUTIONS_PAGE: Final = 100
 LOG_PAGE_FACTS: Final = 10_000
@@ -110,25 +119,20 @@ class RemoteListing:
         self._http = http
 
     async def executions(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
+        self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
         heads: list[ExecutionHead] = []
         filters: dict[str, JSON] = {
-            "status": status,
-            "open": open_only or None,
-            "path": path,
-            "label": [f"{key}={value}" for key, value in (labels or {}).items()],
-            "since": None if since is None else since.isoformat(),
-            "roots": roots or None,
+            "status": wanted.status,
+            "open": wanted.open_only or None,
+            "path": wanted.path,
+            "digest": wanted.digest,
+            "label": [f"{key}={value}" for key, value in (wanted.labels or {}).items()],
+            "since": None if wanted.since is None else wanted.since.isoformat(),
+            "until": None if wanted.until is None else wanted.until.isoformat(),
+            "roots": wanted.roots or None,
+            "waiting": wanted.waiting or None,
+            "search": wanted.search,
         }
         while len(heads) < limit:
             params = {**filters, "before": before, "limit": min(EXECUTIONS_PAGE, limit - len(heads))}

@@ -145,6 +145,9 @@ def version_of(wanted: JSON) -> int | None:
     raise NotFound(f'{wanted!r:.40} is not a playbook version: use a number from 1, or "latest"')
 
 
+RELAYED = frozenset({FrameParked, Processed, Paused, Resumed, Cancelled})  # facts that concern other executions
+
+
 class Children:
     """Sends messages to parent and child executions, after the commit that causes them."""
 

@@ -9,7 +9,7 @@ from noetl.defaults import LEASE_S
 from noetl.engine import Event
 from noetl.engine.commands import Command, Lose, Start
 from noetl.errors import Unavailable
-from noetl.net.program import Program
+from noetl.net.program import FilesOfTask, Program
 from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.ports import EventStore, Limits, Link, PendingNotifications, ResultStore, WorkQueue
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 CommitHook: TypeAlias = Callable[["LiveExecution", list[Event]], None]
 UnavailableHook: TypeAlias = Callable[[Unavailable], None]
+StartHook: TypeAlias = Callable[[str, Program, Start], Awaitable[Start]]  # the first argument is the execution
 
 
 class ProgramSource(Protocol):
@@ -94,9 +95,11 @@ class ControlHooks(NamedTuple):
     on_commit: Sequence[CommitHook] = ()  # after each commit, with its events; also with none
     on_unavailable: Sequence[UnavailableHook] = ()  # after a failed commit
     on_load: Sequence[Callable[[], None]] = ()  # after a takeover: asks all workers for the frames they hold
-    on_start: Sequence[Callable[[Program, Start], Awaitable[Start]]] = ()  # may replace the request
+    on_start: Sequence[StartHook] = ()  # may replace the request
     window: Callable[[str], int] | None = None  # pool → pointers at once; None: as in the settings
+    is_full: Callable[[str], bool] | None = None  # pool → whether all its slots are busy; None: as counted here
     post: Callable[[str, Command], Awaitable[None]] | None = None  # to another process on the file; None: there is none
+    files: FilesOfTask | None = None  # for forks; None: tasks run on other machines
     crashes: CrashedCalls | None = None  # None: the leases of workers show what was running
 
 
@@ -109,3 +112,5 @@ class ControlSettings(NamedTuple):
     snapshot_bytes: int = 262_144  # minimum growth of the log between two snapshots
     public_url: str = ""  # of the server, for people; "": unknown
     window: int = 128  # pointers in the queue at once: twice the slots of the workers
+    idle_s: float = 10.0  # an execution that has waited and will wait for so long is not kept in memory
+    slot_reserve: float = 0.0  # the share of a pool's slots that one execution leaves to others

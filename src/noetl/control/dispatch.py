@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
 
+from msgspec.structs import replace
+
 from noetl.clock import Clock
 from noetl.control.deps import ControlSettings
 from noetl.control.live_execution import (
@@ -70,12 +72,21 @@ STREAK_MAX = 3  # frames of one execution that a worker receives directly in a r
 SHARES = 8  # of a window: an execution has at most one share of pointers ahead of the others
 
 
+# Facts after which frames may be due, or are no longer in flight. Most facts are none of them.
+_DISPATCHING = frozenset({
+    facts.IterationDone, facts.IterationFailed, facts.StepScheduled, facts.LoopStarted, facts.LoopDone,
+    facts.FrameResumed, facts.StepFailed, facts.PermitGranted, facts.HoldReleased, facts.BreakpointSet,
+    facts.Resumed, facts.Retried,
+})  # fmt: skip
+
+
 class _Pool:
     """Workers with the same capabilities, as this process sees them."""
 
     def __init__(self) -> None:
         self.ring: dict[str, LiveExecution] = {}  # executions with frames to dispatch; the first is next
         self.unclaimed = 0  # pointers that no worker has claimed yet
+        self.held = 0  # frames of executions here that workers hold
 
 
 class Dispatch:
@@ -87,20 +98,24 @@ class Dispatch:
         clock: Clock,
         settings: ControlSettings,
         window: Callable[[str], int] | None = None,
+        is_full: Callable[[str], bool] | None = None,
         *,
         on_lost: Callable[[LiveExecution, Lose], None],
     ) -> None:
         """`window`: pool → the maximum of unclaimed pointers; None: as in the settings.
 
+        `is_full`: pool → whether all slots are busy; None: if executions here hold that many frames.
         `on_lost`: called when the lease of a worker has expired, before the frame is dispatched again.
         """
         self._queue = queue
         self._clock = clock
         self._settings = settings
         self._window_of = window
+        self._is_full_of = is_full
         self._on_lost = on_lost
         self._pools: dict[str, _Pool] = {}
         self._held: dict[str, tuple[int, float]] = {}  # worker → its recent maximum of frames, and when
+        self.lost = 0  # frames whose pointer or worker was lost, since the start
 
     # Due frames
 
@@ -111,7 +126,12 @@ class Dispatch:
             return
         runs: dict[str, bool] = {}  # run → whether to examine all of it
         for event in events:
-            match event.fact:
+            fact = event.fact
+            if type(fact) not in _DISPATCHING:
+                continue
+            match fact:
+                case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
+                    runs.setdefault(run, False)
                 case facts.StepScheduled(run=run):
                     runs[run] = True
                 case facts.LoopStarted(run=run):
@@ -121,14 +141,17 @@ class Dispatch:
                 case facts.LoopDone(run=run) if run in live.closing:
                     live.closing.discard(run)
                     self.release(live, run)
-                case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
-                    runs.setdefault(run, False)
                 case facts.FrameResumed(frame=frame):
                     self.enqueue(live, [frame])
                 case facts.StepFailed(run=str(run)):
                     self._release_run(live, run)
                 case facts.PermitGranted(run=str(run)):
                     runs[run] = True
+                case facts.HoldReleased(at=at):
+                    self.enqueue(live, [at])
+                    runs[at] = True
+                case facts.BreakpointSet():
+                    live.unaware |= live.in_flight.keys()
                 case facts.Resumed() | facts.Retried() | facts.PermitGranted():
                     self.enqueue_all(live)
         for name, whole in runs.items():
@@ -147,7 +170,11 @@ class Dispatch:
             return
         for frame in frames:
             known = live.in_flight.get(frame)
-            if known is not None and known.until <= now:
+            if known is not None and known.until <= now and not known.worker and self._is_full(known.pool):
+                # The pointer waits for a slot. It is lost only if no worker claims it although slots are free.
+                live.in_flight[frame] = replace(known, until=now + self._settings.resend_s)
+            elif known is not None and known.until <= now:
+                self.lost += 1
                 if known.worker:
                     lost, company = lost_workers(live, frame), self._held.get(known.worker, (1, now))[0]
                     live.lost[frame] = LostWorkers(lost.workers + 1, lost.company + company)
@@ -170,6 +197,16 @@ class Dispatch:
         """Twice the slots of its workers."""
         return self._settings.window if self._window_of is None else self._window_of(pool)
 
+    def _is_full(self, pool: str) -> bool:
+        """Whether all slots of the pool are busy."""
+        return self._pool(pool).held >= self._window(pool) // 2 if self._is_full_of is None else self._is_full_of(pool)
+
+    def share_of(self, pool: str) -> int:
+        """The frames of a pool that one execution may have in flight: it leaves the reserve to others."""
+        slots = self._window(pool) // 2
+        reserved = int(slots * self._settings.slot_reserve)
+        return slots - reserved if reserved else POINTERS_MAX
+
     def _release_run(self, live: LiveExecution, run: str) -> None:
         """Release the frames of a run that ended without them."""
         for frame in [frame for frame in live.in_flight if frame_parts(frame)[0] == run]:
@@ -189,10 +226,11 @@ class Dispatch:
         return next(self._next(live, pool), None)
 
     def _next(self, live: LiveExecution, pool: str) -> Iterator[str]:
-        """Frames to dispatch, as long as limits.in_flight permits (D45)."""
+        """Frames to dispatch, as long as limits.in_flight (D45) and the share of the pool permit."""
         most = live.program.limits["in_flight"]
+        share = self.share_of(pool)
         ready = live.ready.get(pool, {})
-        while ready and len(live.in_flight) < most:
+        while ready and len(live.in_flight) < most and live.in_pool.get(pool, 0) < share:
             frame = next(iter(ready))
             del ready[frame]
             if is_due(live, frame):
@@ -203,7 +241,7 @@ class Dispatch:
 
     async def pump(self) -> None:
         """Send pointers, one execution after the other, until the windows are full."""
-        pointers = [pointer for name, pool in self._pools.items() for pointer in self._fill(name, pool)]
+        pointers = [pointer for name, pool in self._pools.items() if pool.ring for pointer in self._fill(name, pool)]
         if pointers:
             try:
                 await self._queue.put(pointers)
@@ -211,11 +249,10 @@ class Dispatch:
                 return  # the sweeper sends them again
 
     def _fill(self, name: str, pool: _Pool) -> Iterator[Pointer]:
-        if not pool.ring:
-            return
         window = self._window(name)
         share = max(1, window // SHARES)
-        until = self._clock.monotonic() + self._settings.resend_s
+        now = self._clock.monotonic()
+        until = now + self._settings.resend_s
         idle = 0  # executions in a row that may not have more in flight
         while pool.ring and pool.unclaimed < window and idle <= len(pool.ring):
             live = pool.ring.pop(next(iter(pool.ring)))
@@ -227,24 +264,39 @@ class Dispatch:
                 live.unclaimed[name] = live.unclaimed.get(name, 0) + 1
                 pool.unclaimed += 1
                 live.dispatched += 1
-                live.in_flight[frame] = DispatchedFrame(until, name)
+                live.in_flight[frame] = DispatchedFrame(until, name, at=now)
+                live.in_pool[name] = live.in_pool.get(name, 0) + 1
                 yield Pointer(live.id, frame, live.dispatched, name)
 
-    def mark_granted(self, live: LiveExecution, frame: str, worker: str, epoch: Epoch) -> None:
-        """The worker holds the frame until its lease expires."""
+    def mark_granted(self, live: LiveExecution, frame: str, worker: str, epoch: Epoch, pool: str | None = None) -> None:
+        """The worker holds the frame until its lease expires. `pool`: of the frame, if it is known."""
         before = live.in_flight.get(frame)
-        if before is not None and not before.worker:
-            self._claimed(live, before.pool)
-        pool = before.pool if before is not None else pool_of(live, frame)
+        if before is not None:
+            pool = before.pool
+            if not before.worker:
+                self._claimed(live, pool)
+        else:
+            pool = pool or pool_of(live, frame)
+            live.in_pool[pool] = live.in_pool.get(pool, 0) + 1
+        if before is None or not before.worker:
+            self._pool(pool).held += 1
         if pool in live.ready:
             live.ready[pool].pop(frame, None)
-        until = self._clock.monotonic() + self._settings.lease_s
-        live.in_flight[frame] = DispatchedFrame(until, pool, worker, epoch)
+        now = self._clock.monotonic()
+        same = before is not None and (before.worker, before.epoch) == (worker, epoch)
+        since = before.at if before is not None and same else now
+        live.in_flight[frame] = DispatchedFrame(now + self._settings.lease_s, pool, worker, epoch, since)
 
     def release(self, live: LiveExecution, frame: str) -> None:
         """The frame is no longer in flight."""
         before = live.in_flight.pop(frame, None)
-        if before is not None and not before.worker:
+        live.unaware.discard(frame)
+        if before is None:
+            return
+        live.in_pool[before.pool] -= 1
+        if before.worker:
+            self._pool(before.pool).held -= 1
+        else:
             self._claimed(live, before.pool)
 
     def release_and_requeue(self, live: LiveExecution, frame: str) -> None:
@@ -282,6 +334,8 @@ class Dispatch:
         for name, pool in self._pools.items():
             pool.ring = {id: live for id, live in pool.ring.items() if executions.get(id) is live}
             pool.unclaimed = sum(live.unclaimed.get(name, 0) for live in executions.values())
+            all_here = sum(live.in_pool.get(name, 0) for live in executions.values())
+            pool.held = all_here - pool.unclaimed
         self._count_held(executions)
 
     def _count_held(self, executions: Mapping[str, LiveExecution]) -> None:

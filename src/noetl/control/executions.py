@@ -9,13 +9,13 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock
-from noetl.control.children import Children
+from noetl.control.children import RELAYED, Children
 from noetl.control.deps import (
     ControlHooks,
     ControlPorts,
@@ -25,7 +25,8 @@ from noetl.control.deps import (
     ProgramSource,
 )
 from noetl.control.dispatch import Dispatch
-from noetl.control.heartbeats import Timers, handle_heartbeat, release_frame
+from noetl.control.heartbeats import TIMED, Timers, handle_heartbeat, release_frame
+from noetl.control.idle import IdleExecution
 from noetl.control.limits import REFUSED, SharedLimits
 from noetl.control.live_execution import (
     UNKNOWN_WORKER,
@@ -48,16 +49,17 @@ from noetl.control.live_execution import (
 )
 from noetl.control.loop_data import LoopData
 from noetl.control.notifications import Notifications, notifies_end
+from noetl.control.person_waits import person_waits, read_waits
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import LEVEL, Command, Decide, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
-from noetl.engine.facts import IterationDone, Requested, TaskDone
+from noetl.engine.facts import Requested
 from noetl.engine.limits import Permit
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
 from noetl.engine.saved import saved_in
 from noetl.engine.settle import delegated
-from noetl.engine.state import State
+from noetl.engine.state import Frame, State
 from noetl.engine.stored import ITEMS_LIMIT
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
@@ -67,12 +69,15 @@ from noetl.net.program import Program
 from noetl.output import Output
 from noetl.ports import Append, Epoch, Grant, Link, ReportAnswer, SavedWrite, Snapshot
 
+if TYPE_CHECKING:
+    from noetl.control.forks import ForkPlanner
+
 T = TypeVar("T")
 
 BATCH_MAX = 256  # items of one execution that share a commit
 FACTS_PER_TURN = 100  # then other executions have their turn
+LEADS_PER_TURN = 8  # commits of an execution that nothing can join: then others have their turn
 FACTS_PER_COMMIT = 1_000  # then they are committed: the work after a commit is not interrupted
-_ROUTINE = frozenset({TaskDone, IterationDone})  # most facts; they neither start a timer nor concern a child
 
 
 class Control:
@@ -93,7 +98,7 @@ class Control:
         self.owners = owners
         self.clock = clock
         self.settings = settings
-        self.dispatch = Dispatch(self.queue, clock, settings, hooks.window, on_lost=self._on_lost)
+        self.dispatch = Dispatch(self.queue, clock, settings, hooks.window, hooks.is_full, on_lost=self._on_lost)
         self.loops = LoopData(self)
         others: Link = self if link is None else link
         self.children = Children(self, others)
@@ -101,6 +106,7 @@ class Control:
         self.notifications = Notifications(self, others, pending)
         self.timers = Timers(self)
         self.executions: dict[str, LiveExecution] = {}  # in memory, by id
+        self.idle: dict[str, IdleExecution] = {}  # those that are not in memory, by id
         self._hooks = hooks
         self._loading: dict[str, asyncio.Future[LiveExecution]] = {}
         self._background = BackgroundTasks()
@@ -118,14 +124,15 @@ class Control:
 
     # Requests of workers and callers
 
-    async def start(self, execution_id: str, digest: str, start: Start) -> None:
+    async def start(self, execution_id: str, digest: str, start: Start, *, is_new: bool = False) -> None:
+        """`is_new`: the caller has just made the id, so that no log can have it."""
         command: Command = start
-        if (live := await self._known(execution_id)) is None:
+        if (live := None if is_new else await self._known(execution_id)) is None:
             program = await self.programs.by_digest(digest)
             labels = declared_labels(program.playbook.metadata)
             start = replace(start, level=LEVEL, labels={**labels, **start.labels})
             for hook in self._hooks.on_start:
-                start = await hook(program, start)
+                start = await hook(execution_id, program, start)
             made = await self._new(execution_id, program)
             if program.limited:
                 start = await self.limits.admit(execution_id, program, start)
@@ -149,15 +156,19 @@ class Control:
 
     async def _fork(self, execution_id: str, program: Program, start: Start) -> Command:
         """The start of an execution that keeps the finished work of another one (D114)."""
-        from noetl.control.forks import ForkPlanner  # most processes start no fork
-
-        planner = ForkPlanner(self.store, self.programs)
+        planner = self.fork_planner()
         try:
-            return Fork(facts=(await planner.plan(execution_id, program, start, self.now(), self.results)).facts)
+            planned = await planner.plan(execution_id, program, start, self.now(), self.results)
+            return Fork(facts=planned.facts, breakpoints=start.breakpoints)
         except (NotFound, Rejected):
             if start.parent is None:
                 raise
             return replace(start, fork=None)  # nothing of the earlier child can be kept
+
+    def fork_planner(self) -> ForkPlanner:
+        from noetl.control.forks import ForkPlanner  # most processes start no fork
+
+        return ForkPlanner(self.store, self.programs, self._hooks.files)
 
     def _discard(self, live: LiveExecution) -> None:
         """A refused start leaves nothing: the next one with this id may name another playbook."""
@@ -234,21 +245,31 @@ class Control:
             return None
         if not is_due(live, frame) or (known is None and now < live.quiet_until):
             return None
+        return self._new_grant(live, frame, worker)
+
+    def _new_grant(self, live: LiveExecution, frame: str, worker: str, pool: str | None = None) -> Grant:
+        """The grant of a frame that is due and that no other worker holds. `pool`: its own, if it is known."""
         # One counter for all executions of this process: a reloaded execution must not reuse an epoch.
         self._granted += 1
         epoch = (live.owner, self._granted)
-        self.dispatch.mark_granted(live, frame, worker, epoch)
+        self.dispatch.mark_granted(live, frame, worker, epoch, pool)
         if is_decision(frame):
             work = decision_work(live.program, live.state, frame)
         else:
             work = self.loops.with_loop_work(live, frame, work_of(live.program, live.state, frame))
-        lost = lost_workers(live, frame)
-        if work.frame.running is not None and frame not in live.lost:
+        lost = 0
+        if live.lost or work.frame.lost or work.frame.running is not None:
+            lost = self._count_lost(live, work.frame)
+        return Grant(work, epoch, self.settings.lease_s, self.now(), lost)
+
+    def _count_lost(self, live: LiveExecution, frame: Frame) -> int:
+        """The workers that vanished with the next call of the frame, if the call is the likely cause."""
+        lost = lost_workers(live, frame.id)
+        if frame.running is not None and frame.id not in live.lost:
             # Another owner has granted it, and did not live to see the end of the lease.
-            live.lost[frame] = lost = LostWorkers(lost.workers + 1, lost.company + 1)
-            self._on_lost(live, Lose(frame=frame, worker=work.frame.running.worker, epoch=work.frame.epoch or (0, 0)))
-        count = lost.workers if lost.blames_frame(self.settings.lost_max) else 0
-        return Grant(work, epoch, self.settings.lease_s, self.now(), count)
+            live.lost[frame.id] = lost = LostWorkers(lost.workers + 1, lost.company + 1)
+            self._on_lost(live, Lose(frame=frame.id, worker=frame.running.worker, epoch=frame.epoch or (0, 0)))
+        return lost.workers if lost.blames_frame(self.settings.lost_max) else 0
 
     def _on_lost(self, live: LiveExecution, lose: Lose) -> None:
         """Record that the worker of a frame was lost, before the first report of the next worker."""
@@ -270,8 +291,12 @@ class Control:
             live.lost.pop(report.frame, None)
         # A running call finishes during a pause.
         may_continue = is_due if report.facts and report.running is None else is_open
-        if report.parked is not None or not may_continue(live, report.frame):
-            self.dispatch.release_and_requeue(live, report.frame)
+        stale = report.facts and report.running is None and report.frame in live.unaware
+        if report.parked is not None or stale or not may_continue(live, report.frame):
+            if report.parked is not None or stale:
+                self.dispatch.release_and_requeue(live, report.frame)
+            else:
+                self.dispatch.release(live, report.frame)
             return ReportAnswer("stop", "over", self._next(live, known, room) if known and known.worker else ())
         owner, index = frame_parts(report.frame)
         frame = live.state.runs[owner].frames.get(index)
@@ -285,8 +310,7 @@ class Control:
         """The next frames for the worker: a chain of steps does not pass through the queue."""
         grants: list[Grant] = []
         while len(grants) < room and (frame := self.dispatch.next_for(live, before.pool)) is not None:
-            if (grant := self._grant(live, frame, before.worker)) is not None:
-                grants.append(grant)
+            grants.append(self._new_grant(live, frame, before.worker, before.pool))
         return tuple(grants)
 
     # The only path to the log
@@ -317,8 +341,10 @@ class Control:
     async def _lead(self, live: LiveExecution) -> None:
         """The first caller commits for all callers of the same turn; later ones wait for the next commit."""
         live.busy = True
+        live.leads += 1
         try:
-            await turn()
+            if live.leads % LEADS_PER_TURN == 0 or not _is_alone(live):
+                await turn()
             await self._batch(live)
         except BaseException:
             self.spawn(self._drain(live))  # this caller fails, but the others still wait
@@ -346,7 +372,7 @@ class Control:
         except BaseException as error:
             self._abandon(live, batch, error)  # a bug, or cancellation: no caller waits forever
             raise
-        await answer_all([item for item in batch if item.answer not in refused])
+        await answer_all([item for item in batch if item.answer not in refused] if refused else batch)
         failpoint("control.before-dispatch")
         await self.dispatch.pump()
 
@@ -394,9 +420,11 @@ class Control:
             append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
             if live.program.saves:
                 path = live.program.playbook.path
-                append = append._replace(saved=tuple(SavedWrite(path, *each) for each in saved_in(facts)))
+                append = replace(append, saved=tuple(SavedWrite(path, *each) for each in saved_in(facts)))
             if live.program.notifications and not live.state.live:
-                append = append._replace(notifies=notifies_end(live.program, live.state.status))
+                append = replace(append, notifies=notifies_end(live.program, live.state.status))
+            if live.program.asks:
+                append = replace(append, waits=person_waits(live, events))
             failpoint("control.before-commit")
             if (refused := (await self.store.append([append]))[0]) is not None:
                 raise refused
@@ -432,8 +460,10 @@ class Control:
         if live.state.parent is not None and not live.state.live:
             failpoint("control.before-wake")
         for event in events:
-            if type(event.fact) not in _ROUTINE:
+            kind = type(event.fact)
+            if kind in RELAYED:
                 self.children.on_fact(live.state, event.fact)
+            if kind in TIMED:
                 self.timers.on_fact(live.id, event.fact)
         if live.program.notifications:
             self.notifications.on_commit(live, events)
@@ -466,9 +496,11 @@ class Control:
 
     def drop_if_behind(self, execution_id: str, head: int) -> None:
         """Drop an execution whose log is ahead: a commit that seemed to fail may have succeeded later."""
-        live = self.executions.get(execution_id)
+        live, idle = self.executions.get(execution_id), self.idle.get(execution_id)
         if live is not None and not live.busy and live.state.seq < head:
             del self.executions[execution_id]
+        if idle is not None and idle.seq < head:
+            del self.idle[execution_id]
 
     async def load(self, execution_id: str) -> LiveExecution:
         """The execution, from memory or from the log. Raises NotFound, Unavailable or Rejected."""
@@ -500,13 +532,19 @@ class Control:
             state = State(execution_id=execution_id)
         fold(state, rows)
         live = await self._new(execution_id, await self.programs.by_digest(state.digest), owner)
+        if (started := self.executions.get(execution_id)) is not None:
+            return started  # here, since the load began: no other server has granted its frames
         live.state, live.agenda = state, agenda_of(state)
+        if live.program.asks and state.live:
+            live.waits = await read_waits(self.store, state)
         if live.program.limited:
             self.limits.on_load(live)
         if self._hooks.crashes is not None and state.live:
             await self._record_crashes(live, self._hooks.crashes)
         self.executions[execution_id] = live
-        if self.settings.settle_s and state.live:
+        idle = self.idle.pop(execution_id, None)
+        held_by_nobody = idle is not None and (idle.owner, idle.seq) == (owner, state.seq)
+        if self.settings.settle_s and state.live and not held_by_nobody:
             live.quiet_until = self.clock.monotonic() + self.settings.settle_s
             for hook in self._hooks.on_load:
                 hook()
@@ -535,6 +573,12 @@ class Control:
         limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
         number = await self.owners.number(execution_id) if owner is None else owner
         return LiveExecution(execution_id, program._replace(limits=limits), number)
+
+
+def _is_alone(live: LiveExecution) -> bool:
+    """Whether its first caller reports the only frame in flight, or starts it: no other report can join the commit."""
+    first = live.inbox[0]
+    return len(live.in_flight) <= 1 and isinstance(first, PendingCommand) and isinstance(first.command, Report | Start)
 
 
 def _nothing() -> None:

@@ -16,7 +16,7 @@ from noetl.errors import NotFound, PlaybookError, Rejected
 from noetl.fork.plan import ForkOptions, ForkPlan, Planner, fork_start
 from noetl.fork.recording import Recording
 from noetl.labels import FORK_LABEL
-from noetl.net.program import Program
+from noetl.net.program import FilesOfTask, Program
 from noetl.output import JSON
 from noetl.paging import put_pages
 from noetl.ports import EventStore, LogRow, ResultStore
@@ -33,8 +33,19 @@ class PlannedFork(NamedTuple):
 class ForkPlanner:
     """Plans forks of the executions of one store."""
 
-    def __init__(self, store: EventStore, programs: ProgramSource) -> None:
-        self._store = store
+    def __init__(
+        self,
+        store: EventStore,
+        programs: ProgramSource,
+        files: FilesOfTask | None = None,
+        planner: type[Planner] = Planner,
+    ) -> None:
+        """`files`: what tasks use beside the playbook; None: they run on other machines.
+
+        `planner`: tests replace it to plant a bug.
+        """
+        self._planner = planner
+        self._store, self._files = store, files
         self._programs = programs
 
     async def plan(
@@ -54,10 +65,10 @@ class ForkPlanner:
             raise NotFound(f"no execution {fork.execution}")
         old = await self._programs.by_digest(first.digest)
         changed = await self._changed_children(program, _facts_of(rows))
-        options = ForkOptions(fork.from_step, fork.failed_only, changed)
+        options = ForkOptions(fork.from_step, fork.failed_only, changed, self._files)
         # In a thread: a large log takes seconds, and other executions go on meanwhile.
         recording = await asyncio.to_thread(Recording, old, fork.execution, events_of(rows), fork.seq or None)
-        planner = Planner(recording, program, execution_id, fork_start(recording, _labelled(start)), options)
+        planner = self._planner(recording, program, execution_id, fork_start(recording, _labelled(start)), options)
         while (needed := await asyncio.to_thread(planner.advance)) is not None:
             planner.start_loop(needed.run, await _stored(results, execution_id, needed.items))
         facts = planner.finished_facts(at)

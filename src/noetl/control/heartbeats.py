@@ -13,7 +13,7 @@ from noetl.control.live_execution import LiveExecution, expire, is_open
 from noetl.engine.commands import Command, Expire, Report, Wake
 from noetl.engine.delegation import is_decision
 from noetl.engine.facts import Fact, ForTime, FrameParked, StepScheduled, StepStarted
-from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
+from noetl.errors import Conflict, Fenced, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.ids import frame_parts
 from noetl.ports import Epoch, ReportAnswer
 
@@ -23,7 +23,11 @@ if TYPE_CHECKING:
 
 AHEAD_S = 2.0  # leases that expire within this time after a sweep are watched
 LAPSE_S = 0.1  # from the end of a lease until we act on it
-TRANSIENT = (Unavailable, Rejected, NotFound, Conflict, Fenced)  # the next sweep tries again
+# The next sweep tries again. PlaybookError: a tool of the playbook is not installed here.
+TRANSIENT = (Unavailable, Rejected, NotFound, Conflict, Fenced, PlaybookError)
+
+
+TIMED = frozenset({FrameParked, StepStarted, StepScheduled})  # facts that may name an instant
 
 
 class Timers:
@@ -70,10 +74,12 @@ class Timers:
         self._sleeper = None
 
     async def _fire(self, execution_id: str, command: Command) -> None:
+        control = self._control
         with suppress(*TRANSIENT):
-            if (live := self._control.executions.get(execution_id)) is not None:
+            if execution_id in control.executions or execution_id in control.idle:
+                live = await control.load(execution_id)
                 command = expire(live, command.run) if isinstance(command, Expire) else command
-                await self._control.command(execution_id, command)
+                await control.command(execution_id, command)
 
     def watch_leases(self) -> None:
         """Dispatch the frames of a lost worker as soon as its lease expires, without waiting for a sweep."""

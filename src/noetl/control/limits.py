@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET
 from msgspec.structs import replace
@@ -49,6 +49,12 @@ def store_key(program: Program, limit: CompiledLimit | CompiledConcurrency, key:
     if isinstance(limit, CompiledConcurrency):
         return f"executions of {program.playbook.path} {key}".rstrip()
     return f"limit {key}"
+
+
+def key_words(key: str) -> tuple[Literal["executions", "calls"], str]:
+    """What a key of the store limits, and the key for people."""
+    kind, _, name = key.partition(" ")
+    return ("calls", name) if kind == "limit" else ("executions", name.removeprefix("of "))
 
 
 def holder_id(execution_id: str, permit: str) -> str:

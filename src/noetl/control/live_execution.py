@@ -10,6 +10,8 @@ from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from msgspec import Struct
+
 from noetl.engine import Agenda, apply
 from noetl.engine.commands import Command, Expire
 from noetl.engine.delegation import is_decision, is_pending, pipeline_of
@@ -21,7 +23,7 @@ from noetl.errors import Unavailable
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON
-from noetl.ports import Epoch, EventStore, LogRow, Snapshot
+from noetl.ports import Epoch, EventStore, LogRow, PersonWait, Snapshot
 
 GROWTH_FACTOR = 4  # times the last snapshot: snapshots stay a fraction of all writes
 FACT_BYTES = 200  # of an ordinary fact in the log
@@ -64,13 +66,14 @@ CERTAIN_FACTOR = 4  # so many times the usual number of lost workers is proof, r
 UNKNOWN_WORKER = "?"  # its grant is unknown here: another server made it, or this one before a reload
 
 
-class DispatchedFrame(NamedTuple):
+class DispatchedFrame(Struct, frozen=True):
     """A frame in flight: a pointer to it is in the queue, or a worker holds it."""
 
     until: float  # on our monotonic clock: after this the frame counts as lost
     pool: str
     worker: str = ""  # "": no worker has begun it
     epoch: Epoch = (0, 0)  # of its last grant
+    at: float = 0.0  # on our monotonic clock: since when it waits in the queue, or the worker holds it
 
 
 class LostWorkers(NamedTuple):
@@ -103,7 +106,7 @@ def lost_workers(live: LiveExecution, frame: str) -> LostWorkers:
     return NONE_LOST if recorded is None else LostWorkers(recorded.lost, recorded.lost_held)
 
 
-class PendingCommand(NamedTuple):
+class PendingCommand(Struct, frozen=True):
     """A command that waits for its commit. Its answer is computed from the committed state."""
 
     command: Command | None  # None: only decide what remains to be decided
@@ -111,7 +114,7 @@ class PendingCommand(NamedTuple):
     then: Callable[[], object]
 
 
-class PendingRead(NamedTuple):
+class PendingRead(Struct, frozen=True):
     """A function that waits for the committed state."""
 
     then: Callable[[], object]
@@ -135,14 +138,18 @@ class LiveExecution:
         self.abandoned = False  # its state may differ from the log: it must not be used any more
         self.ready: dict[str, dict[str, None]] = {}  # pool → frames to dispatch, in order
         self.in_flight: dict[str, DispatchedFrame] = {}
+        self.in_pool: dict[str, int] = {}  # pool → frames in flight
         self.lost: dict[str, LostWorkers] = {}  # by frame
         self.unclaimed: dict[str, int] = {}  # pool → pointers in flight that no worker has claimed yet
         self.quiet_until = 0.0  # on our monotonic clock: until then workers report the frames they hold
+        self.leads = 0  # callers that have committed for others
         self.streak = 0  # frames granted without a pointer while other executions waited
         self.dispatched = 0
         self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref of the items that a worker reads
         self.permits: dict[str, Permit] = {}  # that it holds or waits for, by id
         self.closing: set[str] = set()  # runs of loops whose results a worker evaluates
+        self.waits: tuple[PersonWait, ...] = ()  # as its head shows them
+        self.unaware: set[str] = set()  # frames in flight that were granted before a breakpoint was set
         self.told: set[object] = set()  # notifications that need not be started any more
         self.started_at: datetime | None = None  # None: not read from the log yet
         self.unsaved = 0  # facts since the last snapshot

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import StartLoop
-from noetl.engine.facts import IterationDone, IterationFailed, PermitGranted, StepScheduled
+from noetl.engine.facts import HoldReleased, IterationDone, IterationFailed, PermitGranted, StepScheduled
 from noetl.engine.limits import is_waiting
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started, results_ref
 from noetl.engine.moves import Work
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from noetl.control.executions import Control
 
 
+_LOOPING = frozenset({StepScheduled, PermitGranted, HoldReleased, IterationDone, IterationFailed})
+
+
 class LoopData:
     """Starts and ends loops with large data."""
 
@@ -37,16 +42,21 @@ class LoopData:
         scheduled: list[str] = []
         iterated: dict[str, None] = {}
         for event in events:
-            match event.fact:
-                case StepScheduled(run=run, loop=True) | PermitGranted(run=str(run)):
+            fact = event.fact
+            if type(fact) not in _LOOPING:
+                continue
+            match fact:
+                case StepScheduled(run=run, loop=True) | PermitGranted(run=str(run)) | HoldReleased(at=run):
                     scheduled.append(run)
                 case PermitGranted():
                     scheduled += live.state.runs
                 case IterationDone(run=run) | IterationFailed(run=run):
                     iterated[run] = None
-        for run in _unstarted(live, scheduled):
-            self._control.spawn(self._start(live, run))
-        self._end(live, iterated)
+        if scheduled:
+            for run in _unstarted(live, scheduled):
+                self._control.spawn(self._start(live, run))
+        if iterated:
+            self._end(live, iterated)
 
     async def sweep(self, live: LiveExecution) -> None:
         """The same for all runs of an execution: lost work is requested again."""
@@ -57,9 +67,9 @@ class LoopData:
     def with_loop_work(self, live: LiveExecution, frame: str, work: Work) -> Work:
         """The work of a frame; for a loop that starts or ends, with the Ref that the worker reads."""
         if frame in live.opening:
-            return work._replace(place=work.place._replace(opens=live.opening[frame]))
+            return replace(work, place=replace(work.place, opens=live.opening[frame]))
         if frame in live.closing:
-            return work._replace(place=work.place._replace(closes=results_ref(live.state, frame)))
+            return replace(work, place=replace(work.place, closes=results_ref(live.state, frame)))
         return work
 
     async def _start(self, live: LiveExecution, name: str) -> None:

@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote
 from uuid import UUID
 
 from noetl.control.heartbeats import TRANSIENT
@@ -67,6 +68,13 @@ class Notice(NamedTuple):
     step: str | None = None  # of a task that waits
     run: str | None = None
     signal: str | None = None
+    frame: str | None = None
+    title: str | None = None  # of the question; None: it has none
+
+
+def decision_url(public_url: str, execution_id: str, frame: str) -> str | None:
+    """The page on which a person decides this wait, and no other."""
+    return f"{public_url}/ui/approvals/{execution_id}?frame={quote(frame)}" if public_url else None
 
 
 def notification_id(execution_id: str, notice: Notice) -> str:
@@ -95,7 +103,9 @@ def _waiting(program: Program, state: State, frame: str, call: int, signal: str)
         return  # it has ended: a fork begins with facts of the past
     for index, each in enumerate(program.notifications):
         if "waiting" in each.source.on:
-            yield Notice(index, "waiting", f"waiting {frame}@{call}", run.step, run.id, signal)
+            yield Notice(
+                index, "waiting", f"waiting {frame}@{call}", run.step, run.id, signal, frame, parked.title or None
+            )
 
 
 def _late(program: Program) -> Iterator[Notice]:
@@ -218,7 +228,7 @@ class Notifications:
         error = None
         when = program.notifications[notice.place].when
         try:
-            if not (when if isinstance(when, bool) else when.holds(scopes, moment(subject.at, id))):
+            if not (when if isinstance(when, bool) else when.holds(scopes, moment(when, subject.at, id))):
                 return
         except TemplateError as broken:
             error = Failure(kind="template", message=f"`when` of {NOTIFY}[{notice.place}]: {broken}")
@@ -246,7 +256,9 @@ class Notifications:
             "url": f"{public_url}/ui/executions/{subject.execution_id}" if public_url else None,
         }
         event: dict[str, JSON] = {
-            "name": notice.name, "step": notice.step, "run": notice.run, "signal": notice.signal
+            "name": notice.name, "step": notice.step, "run": notice.run, "signal": notice.signal,
+            "title": notice.title,
+            "url": decision_url(public_url, subject.execution_id, notice.frame) if notice.frame else None,
         }  # fmt: skip
         workload = subject.workload or request.workload
         return {"workload": workload, "execution": execution, "event": event}, request.labels

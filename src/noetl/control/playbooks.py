@@ -37,6 +37,8 @@ class CompiledPlaybooks:
         self._texts = texts
         self._kinds = kinds
         self._programs: BoundedCache[str, Program] = BoundedCache(PROGRAMS_MAX)
+        # Those that cannot run here: their open executions ask for them in each sweep.
+        self._refused: BoundedCache[str, tuple[Problem, ...]] = BoundedCache(PROGRAMS_MAX)
 
     async def by_digest(self, digest: str) -> Program:
         """Raises NotFound, or PlaybookError when it cannot run here."""
@@ -45,9 +47,15 @@ class CompiledPlaybooks:
         if program is None and index is not None:
             return self._programs.put(digest, _notification(await self.by_digest(base), index))
         if program is None:
+            if (problems := self._refused.get(digest)) is not None:
+                raise PlaybookError(problems)
             text = await self._texts.get(digest)
             checked = check(text.text, self._kinds, text.origin or "playbook")
-            program = self._compiled(digest, checked, checked.blocking, text.origin)
+            try:
+                program = self._compiled(digest, checked, checked.blocking, text.origin)
+            except PlaybookError as error:
+                self._refused.put(digest, error.problems)
+                raise
         return program
 
     def compile(self, digest: str, text: str, origin: str | None, checked: Checked | None = None) -> Program:

@@ -12,7 +12,7 @@ from noetl.errors import NotFound, PlaybookError, Problem, Unavailable
 from noetl.escape import one_line, shorten
 from noetl.net.describe import count
 from noetl.output import JSON, Failure
-from noetl.playbook.source import Document, Scalar
+from noetl.playbook.source import Document, Scalar, plain
 from noetl.ports import Append, EventStore
 
 PATH_CHARS_MAX: Final = 1_000
@@ -60,6 +60,14 @@ def path_in(document: Document) -> str | None:
     if isinstance(path, Scalar) and isinstance(path.value, str) and is_path(path.value):
         return path.value
     return None
+
+
+def without_secrets(workload: dict[str, JSON], document: Document) -> dict[str, JSON]:
+    """The workload without values that belong to inputs which the document, even one with problems, calls secret."""
+    declared = plain(document.find(("input",)))
+    fields = declared if isinstance(declared, dict) else {}
+    secret = {name for name, field in fields.items() if isinstance(field, dict) and field.get("secret") is True}
+    return {name: value for name, value in workload.items() if name not in secret}
 
 
 def is_path(text: str) -> bool:

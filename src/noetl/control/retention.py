@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound, Rejected
 from noetl.labels import FORK_LABEL
-from noetl.ports import ExecutionHead, ExecutionListing, ResultCleanup
+from noetl.ports import ExecutionFilter, ExecutionHead, ExecutionListing, ResultCleanup
 
 DELETED_AT_ONCE = 500
 DELETED_MAX = 10_000  # executions that one request deletes, with those that they called
@@ -58,7 +58,7 @@ async def deletable(listing: ExecutionListing, execution_id: str) -> list[Execut
             raise Rejected("called", f"{execution_id} was called by {caller}: delete that one, which deletes both")
     found = [head]
     for each in found:
-        if forks := await listing.executions(1, labels={FORK_LABEL: each.execution_id}):
+        if forks := await listing.executions(1, ExecutionFilter(labels={FORK_LABEL: each.execution_id})):
             reason = f"{forks[0].execution_id} is a fork of it and keeps its results: delete that one first"
             raise Rejected("forked", f"{each.execution_id} cannot be deleted: {reason}")
         if each.status in LIVE:

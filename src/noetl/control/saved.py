@@ -18,7 +18,8 @@ class SavedAtStart:
     def __init__(self, saved: SavedStore) -> None:
         self._saved = saved
 
-    async def __call__(self, program: Program, start: Start) -> Start:
+    async def __call__(self, execution_id: str, program: Program, start: Start) -> Start:
+        del execution_id
         names = program.saved_reads
         if names is not None and not names:
             return start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -17,6 +18,7 @@ from noetl.control.children import (
 )
 from noetl.control.executions import Control
 from noetl.control.heartbeats import TRANSIENT
+from noetl.control.idle import idle_execution
 from noetl.control.live_execution import LiveExecution, expire, fold
 from noetl.defaults import CANCEL_GRACE_S
 from noetl.engine.commands import Close, Command, Wake
@@ -31,8 +33,9 @@ async def sweep(control: Control) -> None:
     found = await control.owners.open_executions()
     for execution_id, head in found:
         control.drop_if_behind(execution_id, head)
-    await _load(control, [id for id, _ in found if id not in control.executions])
-    for execution_id, _ in found:
+    awake = [id for id, _ in found if not _is_idle(control, id)]
+    await load_all(control, [id for id in awake if id not in control.executions])
+    for execution_id in awake:
         with suppress(*TRANSIENT):
             await _sweep_one(control, await control.load(execution_id))
     await control.limits.sweep()
@@ -43,11 +46,12 @@ async def sweep(control: Control) -> None:
     control.timers.watch_leases()
 
 
-async def _load(control: Control, execution_ids: list[str]) -> None:
+async def load_all(control: Control, execution_ids: Sequence[str]) -> None:
     """Many at once: a server that starts or takes over must not read them one after the other."""
     for first in range(0, len(execution_ids), LOADED_AT_ONCE):
         some = execution_ids[first : first + LOADED_AT_ONCE]
         await asyncio.gather(*(_load_one(control, execution_id) for execution_id in some))
+        await control.dispatch.pump()
 
 
 async def _load_one(control: Control, execution_id: str) -> None:
@@ -79,7 +83,8 @@ def _commands_due(control: Control, live: LiveExecution) -> list[Command]:
     for run in live.state.runs.values():
         if run.output is not None:
             continue
-        ends = [each for each in (run.timeout_at, run.deadline_at) if each is not None]
+        timeout_at = None if run.holds else run.timeout_at
+        ends = [each for each in (timeout_at, run.deadline_at) if each is not None]
         if ends and min(ends) <= now:
             found.append(expire(live, run.id))
             continue
@@ -139,13 +144,25 @@ async def _read_child(control: Control, execution_id: str) -> tuple[State, list[
     return state, [fact for row in rows for fact in row.facts if isinstance(fact, Paused)]
 
 
+def _is_idle(control: Control, execution_id: str) -> bool:
+    """Whether there is nothing to do for an execution that is not in memory."""
+    idle = control.idle.get(execution_id)
+    return idle is not None and (idle.due is None or idle.due > control.now())
+
+
 def _unload(control: Control) -> None:
-    """Remove executions from memory that have ended or that we no longer own."""
+    """Remove executions from memory that have ended, that we no longer own, or that only wait."""
+    is_current, now, after_s = control.owners.is_current, control.now(), control.settings.idle_s
+    control.idle = {id: each for id, each in control.idle.items() if is_current(id, each.owner)}
     for execution_id, live in list(control.executions.items()):
         if live.busy:
             continue
         if not live.state.live:
             control.owners.on_ended(execution_id)
             del control.executions[execution_id]
-        elif not control.owners.is_current(execution_id, live.owner):
+        elif not is_current(execution_id, live.owner):
             del control.executions[execution_id]
+        elif not live.inbox and (idle := idle_execution(live, now, after_s)) is not None:
+            live.abandoned = True  # somebody may still have a reference to it
+            del control.executions[execution_id]
+            control.idle[execution_id] = idle

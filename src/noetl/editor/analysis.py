@@ -6,16 +6,19 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
-from noetl.checks.checker import Checked, check
+from noetl.checks.checker import Checked, check_read
 from noetl.net.credentials import used_credentials
 from noetl.net.program import TemplateUse
 from noetl.net.scopes import SEES_TASKS, all_writes
 from noetl.playbook.dialects.layout.scalars import Finder
 from noetl.playbook.dialects.layout.tree import Leaf
 from noetl.playbook.dialects.template_tokens import PathRead, free_reads
+from noetl.playbook.incremental import reread
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import END, Pipeline, Step
+from noetl.playbook.reader import ReadResult
+from noetl.playbook.reader import read as read_text
 from noetl.playbook.source import Document, Mapping, Path, Scalar
 from noetl.playbook.validation import NAME
 
@@ -43,10 +46,13 @@ class Occurrence(NamedTuple):
 class Analysis:
     """The result of the check of one text."""
 
-    def __init__(self, text: str, kinds: Kinds, file: str = "<playbook>") -> None:
+    def __init__(self, text: str, kinds: Kinds, file: str = "<playbook>", before: Analysis | None = None) -> None:
+        """`before`: an analysis of a similar text, of which the unchanged steps are kept."""
         self.text = text
         self.kinds = kinds
-        self.checked: Checked = check(text, kinds, file)
+        again = reread(before.read, text, kinds) if before is not None else None
+        self.read: ReadResult = again if again is not None else read_text(text, kinds, file)
+        self.checked: Checked = check_read(self.read, kinds)
 
     @property
     def document(self) -> Document:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import NamedTuple
+
+from msgspec import Struct
 
 from noetl.engine import facts
 from noetl.engine.accept import Recorded, accept
@@ -23,7 +24,7 @@ __all__ = [
 FACTS_PER_COMMIT_MAX = 10_000  # control continues in the next commit (D70)
 
 
-class Event(NamedTuple):
+class Event(Struct, frozen=True):
     """A fact in the log."""
 
     seq: int

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from noetl.engine import facts
 from noetl.engine.admission import over_limit
+from noetl.engine.breakpoints import accept_debug, hold_before, set_breakpoint
 from noetl.engine.commands import (
     Cancel,
     Close,
@@ -31,9 +32,10 @@ from noetl.engine.commands import (
 )
 from noetl.engine.compensation import ending
 from noetl.engine.delegation import accepted, is_current
-from noetl.engine.facts import Fact, ForBlock, ForPermit, ForSignal, ForTime, TaskStarted, Token
+from noetl.engine.facts import Fact, ForBlock, ForDebugger, ForPermit, ForSignal, ForTime, TaskStarted, Token
 from noetl.engine.limits import BadKey, key_of, permit_of
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
+from noetl.engine.parking import answered
 from noetl.engine.retry import called
 from noetl.engine.scopes import deadline, has_ref, is_foreign, moment
 from noetl.engine.state import Frame, Run, State
@@ -53,18 +55,18 @@ class Recorded(Exception):
 
 
 def accept(program: Program, state: State, command: Command, at: datetime) -> list[Fact]:
+    if isinstance(command, Report):  # most commands are reports
+        _ensure_live(state)
+        return _report(program, state, command, at)
     if isinstance(command, Start):
         return _start(program, state, command, at)
     if isinstance(command, Fork):
         _ensure_new(state)
-        return list(command.facts)
+        return [*command.facts, *(set_breakpoint(program, state, each) for each in command.breakpoints)]
     if isinstance(command, Retry):
         return _retry(program, state, command, at)
-    if not state.live:
-        raise Rejected("execution-over", f"the execution has ended: {state.status}")
+    _ensure_live(state)
     match command:
-        case Report():
-            return _report(program, state, command, at)
         case StartLoop():
             return _start_loop(program, state, command, at)
         case EndLoop():
@@ -73,8 +75,8 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return _decide(program, state, command)
         case Wake():
             return _wake(state, command, at)
-        case Signal(name=name, data=data):
-            return _signal(state, name, Output(data=data))
+        case Signal():
+            return _signal(state, command)
         case Lose():
             return _lose(program, state, command)
         case Permitted(permit=permit):
@@ -97,6 +99,7 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return [facts.Cancelled(reason=reason, by=by, compensate=compensate)]
         case Close():
             return _close(program, state)
+    return accept_debug(program, state, command)
 
 
 def _start(program: Program, state: State, command: Start, at: datetime) -> list[Fact]:
@@ -133,7 +136,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
             "workload": workload, "ctx": command.ctx, "saved": command.saved, "execution_id": state.execution_id
         }  # fmt: skip
         try:
-            input = entry.pipeline.input(scope, moment(at, f"{START_TOKEN}/input"))
+            input = entry.pipeline.input(scope, moment(entry.pipeline.input, at, f"{START_TOKEN}/input"))
         except TemplateError as broken:
             error = Failure(kind="template", message=f'input of "{entry.name}": {broken}')
     if error is not None:
@@ -144,6 +147,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         requested,
         facts.Evaluated(keychain=command.keychain),
         started,
+        *(set_breakpoint(program, state, each) for each in command.breakpoints),
         *_held(program, command.held, START_TOKEN),
     ]
 
@@ -174,7 +178,7 @@ def concurrency_key(program: Program, execution_id: str, command: Start, at: dat
     }  # fmt: skip
     try:
         ensure_readable(concurrency.key, scope)
-        return key_of(concurrency.key, scope, moment(at, "concurrency"))
+        return key_of(concurrency.key, scope, moment(concurrency.key, at, "concurrency"))
     except NeedsValues:
         reason = "it reads a value over 64 KiB"
     except BadKey as error:
@@ -191,6 +195,11 @@ def _permitted(program: Program, state: State, id: str) -> list[Fact]:
     if id in state.runs:
         return [facts.PermitGranted(run=id)]
     return [facts.FrameResumed(frame=permit_frame(id))]
+
+
+def _ensure_live(state: State) -> None:
+    if not state.live:
+        raise Rejected("execution-over", f"the execution has ended: {state.status}")
 
 
 def _ensure_new(state: State) -> None:
@@ -379,7 +388,7 @@ def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
     owner, index = frame_parts(wake.frame)
     run = state.runs.get(owner)
     frame = run.frames.get(index) if run and run.output is None else None
-    if frame is None or frame.parked is None or isinstance(frame.parked, ForBlock | ForPermit):
+    if frame is None or frame.parked is None or isinstance(frame.parked, ForBlock | ForPermit | ForDebugger):
         raise Recorded
     if wake.call is not None and wake.call != frame.calls + 1:
         raise Recorded
@@ -391,24 +400,28 @@ def _wake(state: State, wake: Wake, at: datetime) -> list[Fact]:
     return [facts.FrameResumed(frame=wake.frame, output=output)]
 
 
-def _signal(state: State, name: str, output: Output) -> list[Fact]:
+def _signal(state: State, signal: Signal) -> list[Fact]:
     woken = [
-        frame.id
+        (frame.id, frame.parked)
         for run in state.runs.values()
         if run.output is None
         for frame in run.frames.values()
-        if isinstance(frame.parked, ForSignal) and frame.parked.name == name
+        if isinstance(frame.parked, ForSignal) and frame.parked.name == signal.name and signal.frame in (None, frame.id)
     ]
     if not woken:
-        raise Rejected("nobody-waits", f'nothing waits for the signal "{name}"')
-    return [facts.FrameResumed(frame=frame, output=output) for frame in woken]
+        where = "" if signal.frame is None else f" in {signal.frame}"
+        raise Rejected("nobody-waits", f'nothing waits for the signal "{signal.name}"{where}')
+    return [
+        facts.FrameResumed(frame=frame, output=Output(data=answered(parked, signal.data)), by=signal.by)
+        for frame, parked in woken
+    ]
 
 
 def _expire(program: Program, state: State, command: Expire, at: datetime) -> list[Fact]:
     run = state.runs.get(command.run)
     if run is None or run.output is not None:
         raise Recorded
-    timeout = None if state.paused_at else run.timeout_at  # The end of the pause postpones it (D33).
+    timeout = None if state.paused_at or run.holds else run.timeout_at  # The end of it postpones the timeout (D33).
     ends = [each for each in (timeout, run.deadline_at) if each is not None]
     if not ends or at < min(ends):
         raise Rejected("not-yet", f"the time of {command.run} has not passed")
@@ -483,12 +496,54 @@ def _nothing_to_retry(state: State, step: str | None) -> str:
     return f"there is nothing to retry; {handled}"
 
 
+def _with_iterations(runs: list[Run], named: tuple[int, ...], step: str | None) -> dict[str, tuple[int, ...]]:
+    """The runs in which all these iterations failed, each with the iterations that run again.
+
+    (): no other iteration failed, so that the loop goes on as after any retry. Raises Rejected.
+    """
+    wanted, reasons = sorted(set(named)), []
+    found: dict[str, tuple[int, ...]] = {}
+    for run in runs:
+        reason = _cannot_retry(run, wanted)
+        if reason is None:
+            assert run.loop is not None
+            all_failed = sum(end - first for first, end in run.loop.again) == len(wanted)
+            found[run.id] = () if all_failed else tuple(wanted)
+        else:
+            reasons.append(f"{run.id}: {reason}")
+    if not found:
+        raise Rejected("nothing-failed", "; ".join(reasons) or f'there is no failed loop in "{step}"')
+    return found
+
+
+def _cannot_retry(run: Run, wanted: list[int]) -> str | None:
+    """Why these iterations of a failed run cannot run again on their own; None: they can."""
+    loop = run.loop
+    if loop is None:
+        return "it has no loop, or its loop did not start; retry the step"
+    if loop.conflict is not None:
+        return "its iterations contradict each other, so that all of them run again; retry the step"
+    if loop.unended:
+        return "it ended while iterations were running; retry the step"
+    for index in wanted:
+        if index >= loop.count:
+            return f"it has {loop.count:,} iterations, and no iteration {index}"
+        if index >= loop.frontier:
+            return f"iteration {index} has not begun; retry the step"
+        if not any(first <= index < end for first, end in loop.again):
+            return f"iteration {index} has not failed"
+    return None
+
+
 def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[Fact]:
     """Retry every unhandled failure, or all failures of the named step (D69)."""
     if state.live:
         raise Rejected("not-over", f"the execution is {state.status}")
     if retry.step is not None and retry.step not in program.steps:
         raise Rejected("unknown-step", f'the playbook has no step "{retry.step}"')
+    if retry.iterations and (retry.step is None or state.compensation is not None):
+        why = "name their step" if retry.step is None else "its completed steps were compensated"
+        raise Rejected("bad-retry", f"single iterations cannot be retried: {why}")
     if state.compensation is not None:
         return _retry_compensations(program, state, retry)
     runs = [run for run in state.failed.values() if retry.step in (None, run.step)]
@@ -497,23 +552,30 @@ def _retry(program: Program, state: State, retry: Retry, at: datetime) -> list[F
         runs = [state.mended[retry.step]]
     if not runs and not tokens and (retry.step is not None or state.status != "cancelled"):
         raise Rejected("nothing-failed", _nothing_to_retry(state, retry.step))
+    chosen: dict[str, tuple[int, ...]] = {run.id: () for run in runs}
+    if retry.iterations:
+        chosen = _with_iterations(runs, retry.iterations, retry.step)
+        runs, tokens = [run for run in runs if run.id in chosen], []
     names = tuple(run.id for run in runs)
     retried = facts.Retried(runs=names, tokens=tuple(tokens), by=retry.by, permit=retry.permit)
     made: list[Fact] = [retried]
     firings = dict(state.firings)
     for run in runs:
         firings[run.step] = firings.get(run.step, 0) + 1
+        pipeline = program.steps[run.step].pipeline
         made.append(
             facts.StepScheduled(
                 run=run_id(run.step, firings[run.step]),
                 step=run.step,
                 input=run.input,
-                deadline_at=deadline(program.steps[run.step].pipeline, at),
-                loop=program.steps[run.step].pipeline.loop is not None,
+                deadline_at=deadline(pipeline, at),
+                loop=pipeline.loop is not None,
                 compensable=program.steps[run.step].source.compensate is not None,
                 retry_of=run.id,
                 from_start=retry.from_start,
-                limited=program.steps[run.step].pipeline.limit is not None,
+                iterations=chosen[run.id],
+                limited=pipeline.limit is not None,
+                hold=hold_before(state, pipeline, run.input, state.ctx) if state.breakpoints else None,
             )
         )
     return [*made, *_held(program, retry.held)]

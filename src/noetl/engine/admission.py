@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from noetl.engine import facts
+from noetl.engine.breakpoints import hold_before
 from noetl.engine.facts import Fact, Token
 from noetl.engine.scopes import moment
 from noetl.engine.state import State
@@ -101,7 +102,7 @@ def fire(program: Program, state: State, name: str, at: datetime) -> Fact | None
     if state.stored:
         ensure_readable(step.pipeline.input, scope)
     try:
-        input = step.pipeline.input(scope, moment(at, f"{name}/input"))
+        input = step.pipeline.input(scope, moment(step.pipeline.input, at, f"{name}/input"))
     except TemplateError as error:
         return _spoiled(tokens, f'input of join "{name}"', error)
     try:
@@ -142,6 +143,9 @@ def admitted(
         loop=step.pipeline.loop is not None,
         compensable=step.source.compensate is not None,
         limited=step.pipeline.limit is not None,
+        hold=hold_before(state, step.pipeline, input, state.ctx, tokens)
+        if state.breakpoints or state.stepping
+        else None,
     )
 
 

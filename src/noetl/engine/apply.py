@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TypeAlias
 
 import msgspec
 
 from noetl.engine import facts
-from noetl.engine.facts import Fact, TaskDone
-from noetl.engine.loop_state import fly, fresh_frame, iteration_done, iteration_failed, loop_started
+from noetl.engine.facts import Fact, ForDebugger, TaskDone
+from noetl.engine.hold_state import (
+    breakpoint_cleared,
+    breakpoint_set,
+    hold_released,
+    hold_run,
+    runs_around,
+    scope_changed,
+    set_in,
+    unhold,
+)
+from noetl.engine.loop_state import fly, frame_in, fresh_frame, iteration_done, iteration_failed, loop_started
 from noetl.engine.retry import give_up_blocks, keep, take_up
 from noetl.engine.scopes import of_ctx, patched, put, split, write
 from noetl.engine.state import Compensation, CompletedRun, Frame, Run, Spoiled, State
 from noetl.ids import frame_parts
 from noetl.output import JSON, Failure, Output
 
-__all__ = ["advance", "apply", "frame_of", "fresh_frame", "is_done", "ok", "patched", "put"]
+__all__ = ["advance", "apply", "fresh_frame", "is_done", "ok", "patched", "put"]
 
 Applier: TypeAlias = Callable[..., None]  # each takes the state and its own fact
 
@@ -29,24 +39,15 @@ def apply(state: State, fact: Fact, at: datetime) -> None:
     _APPLIERS[type(fact)](state, fact)
 
 
-def frame_of(run: Run, index: int | None) -> Frame:
-    return run.frames.get(index) or fresh_frame(run, index)
-
-
 def advance(frame: Frame, fact: TaskDone) -> None:
     """Apply one call to a frame. The worker applies it to its own copy in the same way."""
     frame.calls = fact.call
     frame.answer = frame.asked = frame.until = frame.running = frame.permit = None
     frame.tries = ()
+    frame.released = False
     frame.lost = frame.lost_held = 0
     for target, value in fact.set.items():
-        scope, path = split(target)
-        if scope == "iter":
-            frame.iter = put(frame.iter, path, value)
-        elif scope == "step":
-            frame.step = put(frame.step, path, value)
-        else:
-            frame.ctx = put(frame.ctx, path, value)
+        set_in(frame, *split(target), value)
     if fact.epoch is not None:
         frame.epoch = fact.epoch
     if fact.directive == "retry" and fact.next >= 0:
@@ -144,7 +145,7 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
     run = Run(
         id=fact.run, step=fact.step, block=fact.parent is not None, parent=fact.parent, tokens=fact.tokens,
         input=fact.input, ctx=state.ctx, scheduled_at=state.at, deadline_at=fact.deadline_at,
-        looped=fact.loop, compensable=fact.compensable, limited=fact.limited,
+        looped=fact.loop, compensable=fact.compensable, limited=fact.limited, hold=fact.hold,
     )  # fmt: skip
     old: Run | None = None
     if fact.compensates is not None:
@@ -153,6 +154,8 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
         owner, index = frame_parts(fact.parent)
         caller = state.runs[owner].frames[index]
         run.ctx = caller.ctx
+        if caller.stepping and "/" in fact.step:  # the body of a list of loops: the step goes on in it
+            caller.stepping, run.step_at = False, 0
         caller.blocks = {**caller.blocks, fact.step: caller.blocks.get(fact.step, 0) + 1}
         old, caller.block = caller.block if fact.retry_of else None, None
     else:
@@ -163,8 +166,10 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
             old = state.failed.pop(fact.retry_of, None) or state.mended.pop(fact.step)
     state.runs[fact.run] = run
     if old is not None:
-        take_up(run, old, from_start=fact.from_start)
+        take_up(run, old, from_start=fact.from_start, named=fact.iterations)
         fly(state, run)
+    if fact.hold is not None:
+        hold_run(state, run, fact.hold)
 
 
 def _compensates(state: State, run: Run, fact: facts.StepScheduled) -> Run | None:
@@ -189,6 +194,8 @@ def _compensates(state: State, run: Run, fact: facts.StepScheduled) -> Run | Non
 def _spend(state: State, token: str) -> facts.Token:
     spent = state.tokens.pop(token)
     state.fresh.pop(token, None)
+    if state.stepping:
+        state.stepping.pop(token, None)
     reads = state.waiting.pop(token, None)
     if reads is not None:
         _count(state.waiting_at, spent.step, -1)
@@ -218,27 +225,17 @@ def _step_started(state: State, fact: facts.StepStarted) -> None:
 
 
 def _task_started(state: State, fact: facts.TaskStarted) -> None:
-    frame = _frame_in(state, fact.frame)
+    frame = frame_in(state, fact.frame)
     frame.running = fact
     if fact.epoch is not None:
         frame.epoch = fact.epoch
 
 
 def _frame_lost(state: State, fact: facts.FrameLost) -> None:
-    frame = _frame_in(state, fact.frame)
+    frame = frame_in(state, fact.frame)
     frame.running = None
     frame.lost += 1
     frame.lost_held += fact.held
-
-
-def _frame_in(state: State, id: str) -> Frame:
-    """The frame; a new one if this is its first fact."""
-    owner, index = frame_parts(id)
-    run = state.runs[owner]
-    frame = run.frames.get(index)
-    if frame is None:
-        frame = run.frames[index] = fresh_frame(run, index)
-    return frame
 
 
 def _task_done(state: State, fact: TaskDone) -> None:
@@ -260,7 +257,7 @@ def _task_done(state: State, fact: TaskDone) -> None:
 
 
 def _parked(state: State, fact: facts.FrameParked) -> None:
-    frame = _frame_in(state, fact.frame)
+    frame = frame_in(state, fact.frame)
     frame.parked, frame.running = fact.until, None
     if fact.tries:
         frame.permit = None  # each try needs another one
@@ -269,6 +266,9 @@ def _parked(state: State, fact: facts.FrameParked) -> None:
     frame.closed = fact.epoch
     if fact.stored:
         state.stored = True
+    if isinstance(fact.until, ForDebugger):
+        frame.stepping = False
+        hold_run(state, state.runs[frame_parts(fact.frame)[0]], fact.until)
 
 
 def _resumed(state: State, fact: facts.FrameResumed) -> None:
@@ -286,6 +286,7 @@ def _resumed(state: State, fact: facts.FrameResumed) -> None:
             write(state, run, of_ctx(fact.set))
         if fact.stored:
             state.stored = True
+        frame.stepping = frame.stepping or run.stepping
         del state.runs[fact.run], state.ended[fact.run]
         frame.block = keep(state, run, None) if run.event == "step.failed" else None
 
@@ -313,6 +314,7 @@ def _step_done(state: State, fact: facts.StepDone) -> None:
     output = fact.output
     if frame := run.frames.get(None):
         run.values, run.picked = frame.step, frame.picked
+        run.stepping = frame.stepping
         output = output or (ok(frame.last) if frame.last else None)
     _end(state, run, output or Output(), "step.done")
 
@@ -333,6 +335,7 @@ def _step_failed(state: State, fact: facts.StepFailed) -> None:
     output = fact.output
     if frame := run.frames.get(None):
         run.values, run.picked = frame.step, frame.picked
+        run.stepping = frame.stepping
         output = output or frame.last
     if fact.picked is not None:
         run.picked = fact.picked
@@ -345,6 +348,9 @@ def _step_failed(state: State, fact: facts.StepFailed) -> None:
 
 def _end(state: State, run: Run, output: Output, event: str) -> None:
     run.output, run.event = output, event
+    if run.holds:
+        for each in runs_around(state, run):
+            unhold(state, each, run.holds)
     if run.compensates is not None:
         _compensated(state, run)
         return
@@ -384,6 +390,8 @@ def _next(state: State, fact: facts.NextEvaluated) -> None:
         state.stored = True
     for token in fact.tokens:
         _add_token(state, token)
+        if run.stepping:
+            state.stepping[token.id] = None
     state.last_output = run.output
     if fact.ended or run.step == "end":
         state.reached_end = run.output
@@ -409,7 +417,8 @@ def _unpaused(state: State, _fact: facts.Resumed) -> None:
     assert state.at is not None
     for run in state.runs.values():
         if run.timeout_at is not None:  # a pause postpones timeouts, but not deadlines (D33)
-            run.timeout_at += state.at - state.paused_at
+            # What is held since then is postponed when it is released.
+            run.timeout_at += max((run.held_at or state.at) - state.paused_at, timedelta())
         fly(state, run)
     state.paused_at = None
 
@@ -435,6 +444,7 @@ def _finished(state: State, fact: facts.Finished) -> None:
     """Tokens and the unfinished parts of runs are kept: a retry continues from there (D69)."""
     state.status = fact.status
     state.paused_at = state.held = None
+    state.stepping = {}
     _stop(state, fact.error)
     state.end_output = fact.output
     state.failure = fact.error
@@ -505,6 +515,10 @@ _APPLIERS: dict[type, Applier] = {
     facts.NextEvaluated: _next,
     facts.Paused: _paused,
     facts.Resumed: _unpaused,
+    facts.BreakpointSet: breakpoint_set,
+    facts.BreakpointCleared: breakpoint_cleared,
+    facts.HoldReleased: hold_released,
+    facts.ScopeChanged: scope_changed,
     facts.Cancelled: _cancelled,
     facts.Compensating: _compensating,
     facts.Retried: _retried,

@@ -13,6 +13,36 @@ from noetl.output import JSON, Failure, Output
 LEVEL = 2  # the current version of the language: an execution ends under the version it started with (D71)
 
 
+class SetBreakpoint(Struct, frozen=True, kw_only=True):
+    """Hold what comes to this place."""
+
+    place: str  # a step or a block; a task of it, "fetch.get_page"; "*": the next step or task
+    when: str | None = None  # a template, with or without its braces
+    once: bool = False
+    by: str | None = None
+
+
+class ClearBreakpoint(Struct, frozen=True, kw_only=True):
+    place: str | None = None  # None: all
+    by: str | None = None
+
+
+class Release(Struct, frozen=True, kw_only=True):
+    """Let what is held go on."""
+
+    at: str | None = None  # a run or a frame; None: all that are held now
+    step: bool = False  # hold it again after one task
+    by: str | None = None
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """Change values of a run or a frame that is held."""
+
+    at: str
+    set: dict[str, JSON]  # "ctx.total" → value
+    by: str | None = None
+
+
 class Start(Struct, frozen=True, kw_only=True):
     """Run the playbook. `error`: why it cannot run, which is recorded (D65)."""
 
@@ -28,12 +58,14 @@ class Start(Struct, frozen=True, kw_only=True):
     saved: dict[str, JSON] = {}  # control reads them from the store
     fork: ForkOrigin | None = None  # the finished work of this execution is kept (D114)
     held: str | None = None  # the key of the limit of executions that it waits for; None: it may begin (D113)
+    breakpoints: tuple[SetBreakpoint, ...] = ()  # before anything begins
 
 
 class Fork(Struct, frozen=True, kw_only=True):
     """Begin with the facts that a fork keeps. `noetl.fork` has derived them from another log (D114)."""
 
     facts: tuple[Fact, ...]
+    breakpoints: tuple[SetBreakpoint, ...] = ()
 
 
 class Report(Struct, frozen=True, kw_only=True):
@@ -90,6 +122,7 @@ class Wake(Struct, frozen=True, kw_only=True):
 class Signal(Struct, frozen=True, kw_only=True):
     name: str
     data: JSON = None
+    frame: str | None = None  # only for this frame; None: for all that wait for it
     by: str | None = None
 
 
@@ -138,6 +171,7 @@ class Retry(Struct, frozen=True, kw_only=True):
     """Retry the failed parts of a finished execution (D69)."""
 
     step: str | None = None  # None: every unhandled failure
+    iterations: tuple[int, ...] = ()  # only these iterations of the step; (): all that failed
     from_start: bool = False
     by: str | None = None
     permit: str = ""  # control sets the id of the permit of the execution (D113)
@@ -146,5 +180,5 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 Command: TypeAlias = (
     Start | Fork | Report | StartLoop | EndLoop | Decide | Wake | Signal | Lose | Expire
-    | Permitted | Pause | Resume | Cancel | Close | Retry
+    | Permitted | Pause | Resume | Cancel | Close | Retry | SetBreakpoint | ClearBreakpoint | Release | Change
 )  # fmt: skip

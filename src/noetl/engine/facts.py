@@ -73,6 +73,14 @@ class StepWaiting(_Fact, frozen=True, tag="step.waiting"):
     run: str | None = None  # the run that waits for the permit; None: the execution does
 
 
+class ForDebugger(Struct, frozen=True, kw_only=True, tag="debugger", omit_defaults=True):
+    """A breakpoint, or the end of a single step, holds it here until someone releases it."""
+
+    place: str  # "fetch.get_page": the step or the block, and the task that is next; "fetch": all of it is next
+    breakpoint: str | None = None  # the place of the breakpoint; None: a single step has ended here
+    error: str | None = None  # why the condition of the breakpoint could not be evaluated
+
+
 class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     run: str
     step: str  # or the block
@@ -83,9 +91,11 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
     loop: bool = False  # it has no frame of its own: loop.started brings the frames
     retry_of: str | None = None  # the run that it retries (D69)
     from_start: bool = False  # its failed frames restart from the first task, not from the one that failed
+    iterations: tuple[int, ...] = ()  # only these iterations run: others that failed stay failed; (): no limit
     compensable: bool = False  # it is undone if the execution fails after it, so its input and output are kept (D116)
     compensates: str | None = None  # the completed run that it undoes
     limited: bool = False  # it waits for a permit before it begins (D113)
+    hold: ForDebugger | None = None  # it is held before it begins; None: it is not
 
 
 class PermitGranted(_Fact, frozen=True, tag="permit.granted"):
@@ -135,6 +145,7 @@ class TaskDone(_Fact, frozen=True, tag="task.done"):
     stored: tuple[str, ...] = ()  # the targets of `set` whose values are in the result store (D91)
     item: JSON | UnsetType = UNSET  # of a failed iteration whose item is stored, if output.failed is read
     kept: int = 0  # of a fork: the seq of this call in the log of the execution that it was forked from
+    files: dict[str, str] = {}  # files beside the playbook that are a part of the task's code → digest
 
     @property
     def repeats(self) -> int:
@@ -147,8 +158,12 @@ class ForTime(Struct, frozen=True, kw_only=True, tag="time"):
     at: datetime
 
 
-class ForSignal(Struct, frozen=True, kw_only=True, tag="signal"):
+class ForSignal(Struct, frozen=True, kw_only=True, tag="signal", omit_defaults=True):
     name: str
+    title: str = ""  # the question to a person; "": the author gave none
+    text: str = ""  # explains the question
+    data: JSON = None  # what the decision is about
+    form: dict[str, dict[str, JSON]] = {}  # the fields of the answer, declared as inputs of a playbook
 
 
 class ForBlock(Struct, frozen=True, kw_only=True, tag="block", omit_defaults=True):
@@ -180,7 +195,7 @@ class ForPermit(Struct, frozen=True, kw_only=True, tag="permit"):
     key: str
 
 
-Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild | ForDocument | ForPermit
+Until: TypeAlias = ForTime | ForSignal | ForBlock | ForChild | ForDocument | ForPermit | ForDebugger
 
 
 class FrameParked(_Fact, frozen=True, tag="frame.parked"):
@@ -200,6 +215,7 @@ class FrameResumed(_Fact, frozen=True, tag="frame.resumed"):
     run: str | None = None  # the block's run that has ended
     set: dict[str, JSON] = {}  # what the block wrote when it was done
     stored: tuple[str, ...] = ()  # the targets whose values are in the result store (D91)
+    by: str | None = None  # who sent the signal that it waited for
 
 
 class FrameLost(_Fact, frozen=True, tag="frame.lost"):
@@ -280,6 +296,36 @@ class Resumed(_Fact, frozen=True, tag="execution.resumed"):
     by: str | None = None
 
 
+class BreakpointSet(_Fact, frozen=True, tag="breakpoint.set"):
+    """What comes to this place is held there."""
+
+    place: str  # a step or a block, "fetch"; a task of it, "fetch.get_page"; "*": the next step or task
+    when: str | None = None  # a template: only while it is true; None: always
+    once: bool = False  # it is gone after it has held something
+    by: str | None = None
+
+
+class BreakpointCleared(_Fact, frozen=True, tag="breakpoint.cleared"):
+    place: str  # of the breakpoint
+    by: str | None = None
+
+
+class HoldReleased(_Fact, frozen=True, tag="hold.released"):
+    """A run or a frame that was held goes on."""
+
+    at: str  # the run that has not begun, or the frame
+    step: bool = False  # it is held again after one task
+    by: str | None = None
+
+
+class ScopeChanged(_Fact, frozen=True, tag="scope.changed"):
+    """Someone has changed values while the run or the frame was held."""
+
+    at: str  # the run that has not begun, or the frame
+    set: dict[str, JSON]  # "ctx.total" → value
+    by: str | None = None
+
+
 class Cancelled(_Fact, frozen=True, tag="execution.cancelled"):
     reason: str = ""
     by: str | None = None
@@ -320,6 +366,6 @@ class Processed(_Fact, frozen=True, tag="playbook.processed"):
 Fact: TypeAlias = (
     Requested | Evaluated | Started | StepWaiting | StepScheduled | PermitGranted | StepStarted | TaskStarted | TaskDone
     | FrameParked | FrameResumed | FrameLost | LoopStarted | IterationDone | IterationFailed | LoopDone
-    | StepDone | StepFailed | NextEvaluated | Paused | Resumed | Cancelled | Compensating | Retried
-    | Finished | Processed
+    | StepDone | StepFailed | NextEvaluated | Paused | Resumed | BreakpointSet | BreakpointCleared | HoldReleased
+    | ScopeChanged | Cancelled | Compensating | Retried | Finished | Processed
 )  # fmt: skip

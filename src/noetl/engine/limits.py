@@ -65,7 +65,7 @@ def run_waits(program: Program, state: State, run: Run, at: datetime) -> Fact:
     try:
         if state.stored:
             ensure_readable(limit.key, scope)
-        key = key_of(limit.key, scope, moment(at, f"{run.id}/limit"))
+        key = key_of(limit.key, scope, moment(limit.key, at, f"{run.id}/limit"))
     except (BadKey, NeedsValues) as error:
         reason = str(error) if isinstance(error, BadKey) else "it reads a value over 64 KiB"
         return facts.StepFailed(run=run.id, error=Failure(kind="template", message=f'key of "{run.step}": {reason}'))
@@ -74,8 +74,8 @@ def run_waits(program: Program, state: State, run: Run, at: datetime) -> Fact:
 
 
 def is_waiting(run: Run) -> bool:
-    """Whether nothing of the run may begin, because it has no permit yet."""
-    return run.limited and not run.permitted
+    """Whether nothing of the run may begin, because it is held, or has no permit yet."""
+    return run.hold is not None or (run.limited and not run.permitted)
 
 
 def frame_permit(frame: Frame) -> str:

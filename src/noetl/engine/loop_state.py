@@ -12,7 +12,7 @@ from msgspec import UNSET
 
 from noetl.engine import facts
 from noetl.engine.reduce import REDUCERS, SAME, ReduceConflict, begin, joined
-from noetl.engine.retry import set_aside, taken_up
+from noetl.engine.retry import entry_bytes, set_aside, taken_up
 from noetl.engine.scopes import ABSENT, at_path, patched, put, split, view, without
 from noetl.engine.state import Frame, LoopPiece, LoopState, Run, State
 from noetl.engine.stored import NeedsValues, has_marks, ref_of
@@ -32,6 +32,18 @@ def fresh_frame(run: Run, index: int | None) -> Frame:
     frame = Frame(id=frame_id(run.id, index), index=index, ctx=run.ctx, step=run.values)
     if run.undone is not None:
         frame.last, frame.prev = run.undone, run.undone.data
+    if run.step_at is not None and run.step_at == index:
+        frame.stepping = True
+    return frame
+
+
+def frame_in(state: State, id: str) -> Frame:
+    """The frame; a new one if this is its first fact."""
+    owner, index = frame_parts(id)
+    run = state.runs[owner]
+    frame = run.frames.get(index)
+    if frame is None:
+        frame = run.frames[index] = fresh_frame(run, index)
     return frame
 
 
@@ -40,7 +52,8 @@ def fly(state: State, run: Run) -> None:
     loop = run.loop
     if loop is None or state.status != "running":
         return
-    while not loop.stopped and len(loop.flying) < loop.width and (loop.again or loop.frontier < loop.count):
+    more = 0 if loop.named else loop.count
+    while not loop.stopped and len(loop.flying) < loop.width and (loop.again or loop.frontier < more):
         if loop.again:
             index, end = loop.again.pop()
             if index + 1 < end:
@@ -101,6 +114,8 @@ def iteration_done(state: State, fact: facts.IterationDone) -> None:
     if not loop.parallel:
         run.values, run.ctx = frame.step, view(state, run)
     fly(state, run)
+    if frame.stepping:
+        _step_on(run, loop)
 
 
 def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
@@ -117,6 +132,15 @@ def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
     if not loop.parallel:
         run.values, run.ctx = frame.step, view(state, run)
     fly(state, run)
+    if frame.stepping:
+        _step_on(run, loop)
+
+
+def _step_on(run: Run, loop: LoopState) -> None:
+    """A single step goes on in the next iteration; that of a parallel iteration, after the loop."""
+    following = loop.frontier if loop.frontier < loop.count and not loop.stopped else None  # in a pause
+    run.step_at = None if loop.parallel else next(reversed(loop.flying), following)
+    run.stepping = run.step_at is None
 
 
 def _keep_failure(loop: LoopState, failures: dict[int, JSON], fact: facts.IterationFailed) -> None:
@@ -128,14 +152,10 @@ def _keep_failure(loop: LoopState, failures: dict[int, JSON], fact: facts.Iterat
     if item is not UNSET and not has_marks(item):
         entry["item"] = item
     failures[fact.index] = entry
-    loop.failures_bytes += _entry_bytes(entry)
+    loop.failures_bytes += entry_bytes(entry)
     while loop.failures_bytes > INLINE_BYTES_MAX:
         loop.failures_end = max(failures)
-        loop.failures_bytes -= _entry_bytes(failures.pop(loop.failures_end))
-
-
-def _entry_bytes(entry: JSON) -> int:
-    return len(_encoded(entry)) + 1
+        loop.failures_bytes -= entry_bytes(failures.pop(loop.failures_end))
 
 
 def _landed(state: State, run_id: str, index: int) -> tuple[Run, Frame, LoopState]:

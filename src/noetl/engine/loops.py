@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
+from itertools import islice
 from typing import NamedTuple
 
 import msgspec
@@ -15,6 +16,7 @@ from noetl.engine.admission import over_limit
 from noetl.engine.apply import apply, ok
 from noetl.engine.facts import Fact
 from noetl.engine.loop_state import folded
+from noetl.engine.retry import gaps
 from noetl.engine.scopes import base_scope, ctx_misfit, is_ref, misfit, moment, owner_of, patched
 from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.engine.stored import (
@@ -155,8 +157,9 @@ def loop_started(program: Program, state: State, run: Run, at: datetime) -> Fact
         if loop.width is not None:
             ensure_readable(loop.width, scope)
     try:
-        items = loop.items(scope, moment(at, f"{run.id}/in"))
-        width = loop.width(scope, moment(at, f"{run.id}/width")) if loop.width is not None else DEFAULT_MAX_IN_FLIGHT
+        items = loop.items(scope, moment(loop.items, at, f"{run.id}/in"))
+        wide = loop.width
+        width = DEFAULT_MAX_IN_FLIGHT if wide is None else wide(scope, moment(wide, at, f"{run.id}/width"))
     except TemplateError as error:
         return _no_loop(run, "template", f'loop of "{run.step}": {error}')
     if isinstance(width, bool) or not isinstance(width, int) or width < 1:
@@ -197,7 +200,7 @@ def _no_loop(run: Run, kind: str, message: str) -> Fact:
 
 def is_complete(loop: LoopState) -> bool:
     """Have all scheduled iterations ended, and is none left to schedule?"""
-    return not loop.flying and (loop.stopped or (loop.frontier == loop.count and not loop.again))
+    return not loop.flying and (loop.stopped or (not loop.again and (loop.named or loop.frontier == loop.count)))
 
 
 def landed(pipeline: CompiledPipeline, run: Run, index: int | None, frame: Frame) -> Fact:
@@ -247,6 +250,8 @@ def loop_done(program: Program, state: State, run: Run) -> Fact:
     if loop.stopped:
         assert loop.error is not None
         return facts.StepFailed(run=run.id, error=_too_many(pipeline, state, loop) or loop.error, output=output)
+    if (left := _left(pipeline, loop)) is not None:
+        return facts.StepFailed(run=run.id, error=left, output=output)
     values, failure = folded(loop)
     failure = failure or _misfit(program, state, values)
     written = {f"ctx.{path}": each for path, each in values.items()}
@@ -269,6 +274,24 @@ def _too_many(pipeline: CompiledPipeline, state: State, loop: LoopState) -> Fail
     which = ", ".join(f"[{index}]" for index in first) + (", …" if loop.failed > len(first) else "")
     head = f"{loop.failed:,} of {loop.count:,} iterations failed, {allowed:,} tolerated: {which}"
     return replace(loop.error, message=f"{head}; [{loop.error_at}] {loop.error.message}")
+
+
+def _left(pipeline: CompiledPipeline, loop: LoopState) -> Failure | None:
+    """A retry of named iterations has left others that keep the loop from being done; None: it is done."""
+    allowed, unbegun = _tolerated(pipeline, loop), loop.count - loop.frontier
+    too_many = loop.failed > (allowed or 0) and not (pipeline.best_effort and allowed is None)
+    if not loop.named or not (too_many or unbegun):
+        return None
+    words = []
+    if too_many:
+        failed = islice((index for first, end in reversed(gaps(loop)) for index in range(first, end)), LISTED_MAX)
+        which = ", ".join(f"[{index}]" for index in failed) + (", …" if loop.failed > LISTED_MAX else "")
+        words.append(f"{loop.failed:,} of {loop.count:,} iterations failed: {which}")
+    if unbegun:
+        words.append(f"{unbegun:,} of {loop.count:,} iterations have not begun")
+    words += [f"[{loop.error_at}] {loop.error.message}"] if loop.error is not None else []
+    error = loop.error or Failure(kind="loop", message="")
+    return replace(error, message="; ".join(words))
 
 
 def _misfit(program: Program, state: State, values: dict[str, JSON]) -> Failure | None:

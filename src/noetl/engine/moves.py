@@ -12,7 +12,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from noetl.engine.apply import frame_of
+from noetl.engine.apply import fresh_frame
+from noetl.engine.breakpoints import breaks_of
 from noetl.engine.facts import FrameParked, TaskDone
 from noetl.engine.limits import is_waiting
 from noetl.engine.loops import iteration
@@ -38,7 +39,7 @@ class Decision(NamedTuple):
     program: Program
 
 
-class FramePlace(NamedTuple):
+class FramePlace(Struct, frozen=True):
     """The surroundings of a frame: what its templates see besides the frame itself."""
 
     execution_id: str
@@ -55,9 +56,10 @@ class FramePlace(NamedTuple):
     saved: dict[str, JSON] = {}
     decides: Decision | None = None  # run no frame, but make this decision for control
     origins: tuple[str, ...] = ()  # the executions that this one was forked from
+    breaks: dict[str, str | None] | None = None  # breakpoints in its tasks: place → condition; None: there are none
 
 
-class Work(NamedTuple):
+class Work(Struct, frozen=True):
     """One frame, ready to run: a copy that the worker may change."""
 
     pipeline: CompiledPipeline
@@ -65,7 +67,7 @@ class Work(NamedTuple):
     place: FramePlace
 
 
-class RunTask(NamedTuple):
+class RunTask(Struct, frozen=True):
     task: CompiledTask
     fields: dict[str, JSON]
     input: dict[str, JSON]
@@ -103,7 +105,7 @@ def _without(values: dict[str, JSON], keys: Container[str]) -> dict[str, JSON]:
     return {key: value for key, value in values.items() if key not in keys} if keys else values
 
 
-class Answered(NamedTuple):
+class Answered(Struct, frozen=True):
     """The call in which the frame was parked has returned."""
 
     task: CompiledTask
@@ -112,22 +114,22 @@ class Answered(NamedTuple):
     scope: dict[str, JSON]
 
 
-class Decided(NamedTuple):
+class Decided(Struct, frozen=True):
     """No call is made: the task is skipped, or cannot be called."""
 
     fact: TaskDone
 
 
-class Park(NamedTuple):
+class Park(Struct, frozen=True):
     fact: FrameParked
     document: str | None = None  # the text of the playbook that it calls; None: the catalog has it
 
 
-class Wait(NamedTuple):
+class Wait(Struct, frozen=True):
     until: datetime
 
 
-class Over(NamedTuple):
+class Over(Struct, frozen=True):
     """The frame is over."""
 
 
@@ -169,8 +171,10 @@ def work_of(program: Program, state: State, frame: str) -> Work:
         iter=around,
         folder=program.folder,
         items=stored,
-        keychain=program.playbook.keychain,
+        keychain=program.keychain_of(state.execution_id),
         stored=state.stored,
         origins=state.origins,
+        breaks=breaks_of(state, pipeline) if state.breakpoints else None,
     )
-    return Work(pipeline, replace(frame_of(run, index)), place)
+    known = run.frames.get(index)
+    return Work(pipeline, fresh_frame(run, index) if known is None else replace(known), place)

@@ -9,15 +9,19 @@ import hashlib
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, Until
 from noetl.engine.scopes import misfit
+from noetl.errors import Rejected
+from noetl.net.inputs import DECISION_KEYS, Misfit, form_inputs
 from noetl.output import JSON
 from noetl.playbook.source import TEXT_BYTES_MAX
 
 PARKING = frozenset({"workbook", "playbook", "wait"})
 DELAY_S_MAX = 366 * 86_400.0  # longest delay of a retry or a wait
+QUESTION_BYTES_MAX = 65_536  # of what a `wait` task shows to a person: the log keeps it
 AMOUNT_MAX = 1e15  # largest number of attempts or seconds that is accepted
 
 
@@ -75,7 +79,7 @@ def is_amount(value: JSON) -> bool:
 
 def _pause(input: dict[str, JSON], at: datetime) -> Until:
     if "signal" in input:
-        return ForSignal(name=_text(input, "signal"))
+        return _question(input)
     if "seconds" in input:
         seconds = input["seconds"]
         if not is_amount(seconds):
@@ -92,6 +96,39 @@ def _pause(input: dict[str, JSON], at: datetime) -> Until:
     if not zoned:
         raise BadField("until", "it must name its time zone, for example by a Z at the end")
     return ForTime(at=ends)
+
+
+def _question(input: dict[str, JSON]) -> ForSignal:
+    form = input.get("form") or {}
+    try:
+        form_inputs(form)
+    except Misfit as misfit:
+        raise BadField("form", str(misfit)) from None
+    title, text = (_text(input, key) if input.get(key) else "" for key in ("title", "text"))
+    question = ForSignal(name=_text(input, "signal"), title=title, text=text, data=input.get("data"), form=form)
+    if len(encode(question)) > QUESTION_BYTES_MAX:
+        raise BadField("data", f"the question is larger than {QUESTION_BYTES_MAX:,} bytes: show a part of the data")
+    return question
+
+
+def answered(parked: ForSignal, data: JSON) -> JSON:
+    """The output of a `wait` task. The fields of its form get their types. Raises Rejected.
+
+    A rejection need not fill in the form.
+    """
+    if not parked.form or (type(data) is dict and data.get("approved") is False):
+        return data
+    if data is not None and type(data) is not dict:
+        raise Rejected("bad-form", "the answer to a form is a mapping of its fields")
+    given = data or {}
+    decision = {key: given[key] for key in DECISION_KEYS if key in given}
+    fitted = form_inputs(parked.form).fit(
+        {key: value for key, value in given.items() if key not in decision}, is_stored=lambda _: False
+    )
+    if fitted.problems:
+        wrong = "; ".join(f"{each.name}: {each.message}" for each in fitted.problems)
+        raise Rejected("bad-form", f"the values do not fit the form: {wrong}")
+    return {**fitted.workload, **decision}
 
 
 def _text(values: dict[str, JSON], key: str) -> str:

@@ -11,13 +11,13 @@ advance(work.frame, fact)
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import NamedTuple
 
 import msgspec
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from noetl.engine.apply import put
+from noetl.engine.breakpoints import hold_at_task
 from noetl.engine.facts import ForPermit, FrameParked, TaskDone
 from noetl.engine.limits import BadKey, key_of
 from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
@@ -38,7 +38,7 @@ DETAILS_BYTES_MAX = 65_536  # as JSON
 _encoded = msgspec.json.Encoder().encode
 
 
-class _Turn(NamedTuple):
+class _Turn(Struct, frozen=True):
     """One evaluation of one task."""
 
     work: Work
@@ -90,7 +90,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
 
     Only the input of a tool may contain them: what a frame is parked for is recorded in the log (D20).
     """
-    pipeline, frame, place = work
+    pipeline, frame, place = work.pipeline, work.frame, work.place
     if not 0 <= frame.pc < len(pipeline.tasks):
         return Over()
     if frame.until is not None and at < frame.until and frame.answer is None:
@@ -108,11 +108,13 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
             raise _Broken(Failure(kind="runaway", message=message))
         if task.skips and frame.attempt == 1 and not frame.tries and (rule := _first(turn, task.skips)):
             return Decided(_skipped(turn, rule))
+        if (frame.stepping or place.breaks is not None) and (hold := hold_at_task(work, task, turn.scope)) is not None:
+            return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=hold))
         if task.limit is not None and frame.permit is None:
             return Park(FrameParked(frame=frame.id, call=frame.calls + 1, until=_permit(turn, task.limit)))
         asking = turn
         if keychain is not None and task.kind not in PARKING:
-            asking = turn._replace(scope={**turn.scope, "keychain": keychain})
+            asking = replace(turn, scope={**turn.scope, "keychain": keychain})
         fields, input = asking.inputs()
         if task.kind in PARKING:
             _check_handed_over(task, input)
@@ -212,15 +214,20 @@ def _with_defaults(work: Work, task: CompiledTask, output: Output, at: datetime,
 
 def _failed_item(work: Work) -> JSON | UnsetType:
     """The item of a failed iteration, if it is small, control does not have it, and `output.failed` is read."""
-    pipeline, _, place = work
+    pipeline, place = work.pipeline, work.place
     if not pipeline.reads_failed or place.items is None or pipeline.loop is None or place.iter is None:
         return UNSET
     item = place.iter.get(pipeline.loop.iterator, UNSET)
     return UNSET if item is UNSET or stored_bytes(item) else item
 
 
+def task_scope(work: Work) -> dict[str, JSON]:
+    """What the templates of the next task see, without the keychain."""
+    return _scope(work, work.pipeline.tasks[work.frame.pc])
+
+
 def _scope(work: Work, task: CompiledTask) -> dict[str, JSON]:
-    pipeline, frame, place = work
+    pipeline, frame, place = work.pipeline, work.frame, work.place
     scope: dict[str, JSON] = {
         "saved": place.saved,  # a task of this name hides it: playbooks of 0.1.0 may have one
         **frame.outputs,
@@ -260,7 +267,7 @@ def _first(turn: _Turn, rules: tuple[CompiledRule, ...]) -> CompiledRule | None:
     return None
 
 
-class _Written(NamedTuple):
+class _Written(Struct, frozen=True):
     """The writes of one task."""
 
     values: dict[str, JSON]  # target → value, in the order of the last writes

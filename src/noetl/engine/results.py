@@ -45,7 +45,7 @@ def pick(work: Work, output: Output, *, failed: bool = False) -> dict[str, JSON]
 
     A part that cannot be evaluated is recorded as an error, which counts when control reads it.
     """
-    pipeline, _, place = work
+    pipeline, place = work.pipeline, work.place
     values = pipeline.failure_picks if failed else pipeline.picks
     if not values or pipeline.loop is not None:
         return None

@@ -5,13 +5,16 @@ Only failed parts are kept: frames at the failed task, and ranges of loop iterat
 
 from __future__ import annotations
 
+import msgspec
 from msgspec.structs import replace
 
 from noetl.engine.facts import ForBlock
 from noetl.engine.scopes import patched
 from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.ids import block_run_id, frame_id
-from noetl.output import Failure
+from noetl.output import JSON, Failure
+
+_encoded = msgspec.json.Encoder().encode
 
 
 def set_aside(frame: Frame) -> Frame:
@@ -31,7 +34,7 @@ def keep(state: State, run: Run, failure: Failure | None) -> Run:
     loop = run.loop
     frames = {index: set_aside(frame) for index, frame in run.frames.items()}
     if loop is not None:
-        loop = replace(loop, lost={**loop.lost, **frames}, again=_gaps(loop), flying={})
+        loop = replace(loop, lost={**loop.lost, **frames}, again=gaps(loop), flying={}, unended=len(loop.flying))
         frames = {}
     return Run(
         id=run.id, step=run.step, block=run.block, input=run.input, values=run.values, frames=frames,
@@ -39,7 +42,7 @@ def keep(state: State, run: Run, failure: Failure | None) -> Run:
     )  # fmt: skip
 
 
-def _gaps(loop: LoopState) -> list[tuple[int, int]]:
+def gaps(loop: LoopState) -> list[tuple[int, int]]:
     """The iterations that were scheduled and did not succeed, as ranges, the lowest last."""
     found: list[tuple[int, int]] = []
     end = 0
@@ -70,8 +73,11 @@ def called(frame: Frame) -> str | None:
     return block_run_id(frame.id, block.rpartition("/")[2], frame.blocks.get(block, 0))
 
 
-def take_up(run: Run, old: Run, *, from_start: bool) -> None:
-    """A new run continues where an old one failed. It inherits what succeeded."""
+def take_up(run: Run, old: Run, *, from_start: bool, named: tuple[int, ...] = ()) -> None:
+    """A new run continues where an old one failed. It inherits what succeeded.
+
+    `named`: only these iterations run; the others that failed stay failed (`_named_only`).
+    """
     run.retry_of = old.id
     loop = old.loop
     if loop is None or loop.conflict is not None:
@@ -91,8 +97,34 @@ def take_up(run: Run, old: Run, *, from_start: bool) -> None:
         failures_end=None,
         stopped=False,
         again=list(loop.again),
+        named=False,
+        unended=0,
         lost={} if from_start else dict(loop.lost),
     )
+    if named:
+        run.loop = _named_only(run.loop, loop, set(named))
+
+
+def _named_only(new: LoopState, old: LoopState, named: set[int]) -> LoopState:
+    keeps_error = old.error_at is not None and old.error_at not in named
+    failures = None if old.failures is None else {at: each for at, each in old.failures.items() if at not in named}
+    return replace(
+        new,
+        named=True,
+        failed=sum(end - first for first, end in old.again) - len(named),
+        again=[(index, index + 1) for index in sorted(named, reverse=True)],
+        error=old.error if keeps_error else None,
+        error_at=old.error_at if keeps_error else None,
+        failures=failures,
+        failures_bytes=sum(entry_bytes(each) for each in (failures or {}).values()),
+        failures_end=old.failures_end,
+        lost={**{at: frame for at, frame in old.lost.items() if at not in named}, **new.lost},
+    )
+
+
+def entry_bytes(entry: JSON) -> int:
+    """The size of an entry of `output.failed` in the log."""
+    return len(_encoded(entry)) + 1
 
 
 def taken_up(run: Run, index: int | None, frame: Frame) -> Frame:

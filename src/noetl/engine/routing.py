@@ -148,7 +148,7 @@ class _Router:
         if self.marked:
             ensure_readable(value, scope or self.scope)
         try:
-            return value(scope or self.scope, moment(self.at, f"{self.run.id}/{where}"))
+            return value(scope or self.scope, moment(value, self.at, f"{self.run.id}/{where}"))
         except TemplateError as error:
             raise _Broken(error.kind, f'{where} of "{self.run.step}": {error}') from None
 
@@ -161,7 +161,7 @@ class _Router:
         if self.marked:
             ensure_readable(when, self.scope)
         try:
-            return when.holds(self.scope, moment(self.at, f"{self.run.id}>{place}"))
+            return when.holds(self.scope, moment(when, self.at, f"{self.run.id}>{place}"))
         except TemplateError as error:
             raise _Broken(error.kind, f'when of {arc_title(place, self.level)} of "{self.run.step}": {error}') from None
 

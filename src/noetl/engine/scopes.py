@@ -12,7 +12,7 @@ from noetl.ids import frame_parts
 from noetl.net.origins import SUFFIX
 from noetl.net.program import CompiledPipeline
 from noetl.output import JSON, REF_FIELDS, Failure
-from noetl.template.compile import Moment
+from noetl.template.compile import Moment, Template, Value
 
 
 def base_scope(state: State, run: Run) -> dict[str, JSON]:
@@ -27,9 +27,9 @@ def base_scope(state: State, run: Run) -> dict[str, JSON]:
     }
 
 
-def moment(at: datetime, seed: str) -> Moment:
-    """The values that now() and uuid() are derived from (D17)."""
-    return Moment(at.isoformat().replace("+00:00", "Z"), seed)
+def moment(value: Value | Template, at: datetime, seed: str) -> Moment | None:
+    """The values that now() and uuid() are derived from (D17); None: the templates call neither."""
+    return Moment(at.isoformat().replace("+00:00", "Z"), seed) if value.calls else None
 
 
 def deadline(pipeline: CompiledPipeline, at: datetime) -> datetime | None:

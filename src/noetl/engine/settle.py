@@ -6,6 +6,7 @@ admission may have changed, new tokens (oldest first), joins, the end. It visits
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from typing import Literal, TypeAlias
 
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 from noetl.engine import facts
 from noetl.engine.admission import JoinNeedsValues, of_joins, of_token, over_limit
 from noetl.engine.apply import ok
+from noetl.engine.breakpoints import hold_before
 from noetl.engine.compensation import ending, next_compensation
 from noetl.engine.facts import Fact, ForBlock
 from noetl.engine.limits import is_waiting, run_waits
@@ -71,31 +73,90 @@ def end_delegation(agenda: Agenda, state: State, decision: str, *, again: bool) 
 
 def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
     """Add what may need a decision after this fact, which has just been applied."""
-    match fact:
-        case facts.TaskDone(frame=frame, next=following):
-            if following < 0:
-                agenda["frame", *frame_parts(frame)] = None
-            _stir(agenda, state, fact.set)
-        case facts.FrameParked(frame=frame, until=ForBlock()):
-            agenda["frame", *frame_parts(frame)] = None
-        case facts.StepScheduled(run=run, retry_of=inherited):
-            agenda["run", run, None] = None
-            if inherited is not None:
-                agenda.update(dict.fromkeys(("frame", run, index) for index in state.runs[run].frames))
-        case facts.LoopStarted(run=run):
-            agenda["run", run, None] = None
-        case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
-            agenda["run", run, None] = None
-            _look_at_newest(agenda, state.runs[run])
-        case facts.NextEvaluated() | facts.LoopDone() | facts.FrameResumed():
-            _stir(agenda, state, fact.set)
-        case facts.PermitGranted(run=str(run)):
-            agenda["run", run, None] = None
-            agenda.update(dict.fromkeys(("frame", run, index) for index in state.runs[run].frames))
-        case facts.Resumed() | facts.Retried() | facts.PermitGranted():
-            agenda.update(agenda_of(state))
-        case facts.Compensating():
-            agenda.clear()  # Nothing else goes on (D116).
+    put = _PUT_ON.get(type(fact))
+    if put is not None:
+        put(agenda, state, fact)
+
+
+def _put_task(agenda: Agenda, state: State, fact: facts.TaskDone) -> None:
+    if fact.next < 0:
+        agenda["frame", *frame_parts(fact.frame)] = None
+    _stir(agenda, state, fact.set)
+
+
+def _put_parked(agenda: Agenda, _state: State, fact: facts.FrameParked) -> None:
+    if isinstance(fact.until, ForBlock):
+        agenda["frame", *frame_parts(fact.frame)] = None
+
+
+def _put_scheduled(agenda: Agenda, state: State, fact: facts.StepScheduled) -> None:
+    agenda["run", fact.run, None] = None
+    if fact.retry_of is not None:
+        _put_frames(agenda, state, fact.run)
+
+
+def _put_loop(agenda: Agenda, _state: State, fact: facts.LoopStarted) -> None:
+    agenda["run", fact.run, None] = None
+
+
+def _put_iteration(agenda: Agenda, state: State, fact: facts.IterationDone | facts.IterationFailed) -> None:
+    agenda["run", fact.run, None] = None
+    _look_at_newest(agenda, state.runs[fact.run])
+
+
+def _put_writes(
+    agenda: Agenda, state: State, fact: facts.NextEvaluated | facts.LoopDone | facts.FrameResumed | facts.ScopeChanged
+) -> None:
+    _stir(agenda, state, fact.set)
+
+
+def _put_permitted(agenda: Agenda, state: State, fact: facts.PermitGranted) -> None:
+    if fact.run is None:
+        agenda.update(agenda_of(state))
+    else:
+        _put_run(agenda, state, fact.run)
+
+
+def _put_released(agenda: Agenda, state: State, fact: facts.HoldReleased) -> None:
+    if fact.at in state.runs:
+        _put_run(agenda, state, fact.at)
+
+
+def _put_run(agenda: Agenda, state: State, run: str) -> None:
+    agenda["run", run, None] = None
+    _put_frames(agenda, state, run)
+
+
+def _put_frames(agenda: Agenda, state: State, run: str) -> None:
+    agenda.update(dict.fromkeys(("frame", run, index) for index in state.runs[run].frames))
+
+
+def _put_all(agenda: Agenda, state: State, _fact: facts.Resumed | facts.Retried) -> None:
+    agenda.update(agenda_of(state))
+
+
+def _put_nothing_else(agenda: Agenda, _state: State, _fact: facts.Compensating) -> None:
+    agenda.clear()  # Nothing else goes on (D116).
+
+
+# By the kind of the fact: a chain of type checks would be the larger part of the cost of most facts.
+_PUT_ON: dict[type, Callable[..., None]] = {
+    facts.TaskDone: _put_task,
+    facts.FrameParked: _put_parked,
+    facts.StepScheduled: _put_scheduled,
+    facts.LoopStarted: _put_loop,
+    facts.IterationDone: _put_iteration,
+    facts.IterationFailed: _put_iteration,
+    facts.NextEvaluated: _put_writes,
+    facts.LoopDone: _put_writes,
+    facts.FrameResumed: _put_writes,
+    facts.ScopeChanged: _put_writes,
+    facts.PermitGranted: _put_permitted,
+    facts.HoldReleased: _put_released,
+    facts.Resumed: _put_all,
+    facts.Retried: _put_all,
+    facts.Compensating: _put_nothing_else,
+}
 
 
 def _look_at_newest(agenda: Agenda, run: Run) -> None:
@@ -218,6 +279,8 @@ def _of_matter(program: Program, state: State, matter: tuple[Matter, str, int | 
     run = state.runs.get(name)
     if run is None or run.output is not None:
         return None
+    if run.hold is not None:
+        return None
     if is_waiting(run):
         return run_waits(program, state, run, at) if going and run.key is None else None
     if about == "run":
@@ -262,6 +325,7 @@ def _call(program: Program, state: State, frame: Frame, at: datetime) -> Fact | 
         loop=program.blocks[block].loop is not None,
         retry_of=inherited,
         limited=program.blocks[block].limit is not None,
+        hold=hold_before(state, program.blocks[block], frame.parked.input, frame.ctx) if state.breakpoints else None,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import UNSET, Struct, UnsetType, field
 
-from noetl.engine.facts import ForPermit, TaskStarted, Token, Until
+from noetl.engine.facts import ForDebugger, ForPermit, TaskStarted, Token, Until
 from noetl.output import JSON, Failure, Output
 
 Status: TypeAlias = Literal["new", "running", "paused", "cancelling", "ok", "error", "cancelled"]
@@ -56,6 +56,8 @@ class Frame(Struct, kw_only=True, omit_defaults=True):
     lost: int = 0  # workers that were lost in a row with the next call
     permit: ForPermit | None = None  # that the next call holds (D113)
     lost_held: int = 0  # frames that these workers held, including this one
+    stepping: bool = False  # it is held before its next task
+    released: bool = False  # it was held before the next call, and is not held there again
 
 
 class LoopPiece(Struct, kw_only=True, omit_defaults=True):
@@ -97,6 +99,8 @@ class LoopState(Struct, kw_only=True, omit_defaults=True):
     again: list[tuple[int, int]] = field(
         default_factory=list
     )  # of a retry: ranges to be scheduled first, the lowest last
+    named: bool = False  # a retry of named iterations: nothing else is scheduled
+    unended: int = 0  # of a kept loop: iterations that were scheduled and had not ended
 
 
 class Run(Struct, kw_only=True, omit_defaults=True):
@@ -128,6 +132,11 @@ class Run(Struct, kw_only=True, omit_defaults=True):
     limited: bool = False  # it needs a permit before it begins (D113)
     key: str | None = None  # of the limit; None: it has not asked for the permit
     permitted: bool = False
+    hold: ForDebugger | None = None  # it is held before it begins; None: it is not
+    stepping: bool = False  # what follows it is held: it has ended within a single step
+    step_at: int | None = None  # the iteration that is held before its first task; None: none
+    holds: int = 0  # of itself, its frames, and the runs of blocks that these have called
+    held_at: datetime | None = None  # since when there are holds: its timeout is postponed
 
 
 class CompletedRun(Struct, kw_only=True, omit_defaults=True):
@@ -154,6 +163,13 @@ class Spoiled(Struct, kw_only=True, omit_defaults=True):
 
     token: Token
     error: Failure
+
+
+class Breakpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is held at a place."""
+
+    when: str | None = None  # a template; None: everything
+    once: bool = False
 
 
 class State(Struct, kw_only=True, omit_defaults=True):
@@ -202,6 +218,8 @@ class State(Struct, kw_only=True, omit_defaults=True):
     paused_at: datetime | None = None
     permit: str = ""  # id of its permit, if its playbook limits executions (D113)
     held: str | None = None  # the key of the limit that the whole execution waits for
+    breakpoints: dict[str, Breakpoint] = field(default_factory=dict)  # by place
+    stepping: dict[str, None] = field(default_factory=dict)  # tokens whose steps are held: a single step goes on there
 
     @property
     def live(self) -> bool:

@@ -28,21 +28,23 @@ from noetl.engine.settle import delegated, end_delegation
 from noetl.engine.state import Frame, Run, State
 from noetl.engine.stored import NeedsValues
 from noetl.errors import Rejected
+from noetl.fork.reasons import Reasons, RepeatedRun
 from noetl.fork.recording import (
     EntryDigests,
     RecordedFact,
     RecordedFrame,
     Recording,
+    before_task,
+    changed_files,
     decision_text,
     digest,
+    picks_text,
     pipeline_text,
     with_result_store,
 )
-from noetl.ids import call_id, frame_id, frame_parts, run_of_token
-from noetl.net.program import SAVED, Program
+from noetl.ids import call_id, frame_id, frame_parts
+from noetl.net.program import SAVED, CompiledTask, FilesOfTask, Program, UsedFiles
 from noetl.output import JSON
-
-PATHS_MAX = 5  # changed values that a reason names
 
 
 class ForkOptions(NamedTuple):
@@ -51,13 +53,7 @@ class ForkOptions(NamedTuple):
     from_step: str | None = None  # its runs are not kept
     failed_only: bool = False  # keep every finished frame, even if its text or its input has changed
     changed_children: Collection[str] = ()  # executions of playbooks whose text has changed: they are not kept
-
-
-class RepeatedRun(Struct, frozen=True):
-    """A run of the old execution that is not kept, or only in part."""
-
-    run: str
-    why: str
+    files: FilesOfTask | None = None  # None: files beside the playbook cannot be read here
 
 
 class ForkPlan(Struct, frozen=True, kw_only=True):
@@ -68,6 +64,7 @@ class ForkPlan(Struct, frozen=True, kw_only=True):
     new: tuple[str, ...]  # steps that the old playbook does not have
     at: int  # the last event of the old execution that counts
     dropped: tuple[str, ...] = ()  # runs of steps that the new playbook does not have
+    unseen: tuple[str, ...] = ()  # steps with kept calls whose code may read files that were not compared
     kept_calls: int = 0
     kept_iterations: int = 0
 
@@ -114,6 +111,8 @@ class Planner:
         self._wait_items: dict[str, None] = {}  # runs whose items the caller must store
         self._index = self._by_entry()
         self._used: set[str] = set()
+        self._unseen: dict[str, None] = {}  # see ForkPlan
+        self._changed_files: dict[str, list[str]] = {}  # by run of the new execution
         assert self._at is not None
         self._submit(start, self._at)
 
@@ -123,6 +122,8 @@ class Planner:
         found: dict[tuple[str, bool, str], list[RecordedFrame]] = {}
         for frame in self._old.frames.values():
             if frame.id in continued or not self._same_text(frame.pipeline, block=frame.block, over=frame.over):
+                continue
+            if frame.is_stored and not self.has_same_picks(frame.pipeline, block=frame.block):
                 continue
             if self._options.from_step is not None and self._root_step(frame.run) == self._options.from_step:
                 continue
@@ -152,6 +153,14 @@ class Planner:
                 same = pipeline_text(self._program, new) == pipeline_text(self._old.program, old)
                 self._texts[name, block] = same
         return self._texts[name, block]
+
+    def has_same_picks(self, name: str, *, block: bool) -> bool:
+        """Are the templates the same that read the data of the step or block?"""
+        try:
+            old, new = (each.pipeline(name, block=block) for each in (self._old.program, self._program))
+        except KeyError:
+            return False
+        return picks_text(old) == picks_text(new)
 
     # Running
 
@@ -232,6 +241,7 @@ class Planner:
             return
         self._used.add(recorded.id)
         kept = self._without_changed_children(self._old.facts_to_keep(recorded))
+        kept = self._without_changed_files(run, kept)
         last = kept[-1].seq if kept else 0
         left = [each for each in recorded.facts if each.seq > last]
         if (child := _child_to_fork(left)) is not None:
@@ -255,6 +265,33 @@ class Planner:
                 if not ended or fact.until.execution_id in self._options.changed_children:
                     return kept[:place]
         return kept
+
+    def _without_changed_files(self, run: Run, kept: list[RecordedFact]) -> list[RecordedFact]:
+        """Without the first task whose code includes a file that has changed, and all that follows."""
+        if self._options.failed_only:
+            return kept
+        pipeline = self._program.pipeline(run.step, block=run.block)
+        tasks = {task.name: task for task in pipeline.tasks}
+        for place, (_, _, fact) in enumerate(kept):
+            if not isinstance(fact, TaskDone) or (task := tasks.get(fact.task)) is None or fact.output is None:
+                continue
+            used = self._used_files(task, fact)
+            if not used.complete:
+                self._unseen[self._root_step_of_new(run)] = None
+            if changed := changed_files(fact.files, used.digests):
+                self._changed_files[run.id] = changed
+                return before_task(kept, place)
+        return kept
+
+    def _used_files(self, task: CompiledTask, recorded: TaskDone) -> UsedFiles:
+        if self._options.files is None:
+            return UsedFiles(recorded.files, complete=not recorded.files)
+        return self._options.files(task, self._program.folder)
+
+    def _root_step_of_new(self, run: Run) -> str:
+        while run.parent is not None:
+            run = self.state.runs[frame_parts(run.parent)[0]]
+        return run.step
 
     def _push(self, frame: str) -> None:
         playing = self._playing[frame]
@@ -349,6 +386,8 @@ class Planner:
                 continue
             if not awaits_reading(self._program, run) or not self._is_all_kept(run):
                 continue
+            if not self.has_same_picks(run.step, block=run.block):
+                continue
             command = EndLoop(run=run.id, picked=known.picked, stored="output.data" in known.stored)
             if self._submit(command, self._now()):
                 return True
@@ -407,7 +446,7 @@ class Planner:
         kept = tuple(run for run in done_in_order(self.facts, done) if run not in partial)
         return ForkPlan(
             kept=kept,
-            redone=tuple(_Reasons(self._old, self, kept).all()),
+            redone=tuple(Reasons(self._old, self, kept).all()),
             new=tuple(name for name in self._program.steps if name not in self._old.program.steps),
             at=self._old.state.seq,
             dropped=tuple(
@@ -415,6 +454,7 @@ class Planner:
                 for run, fact in self._old.scheduled.items()
                 if fact.parent is None and fact.compensates is None and fact.step not in self._program.steps
             ),
+            unseen=tuple(self._unseen),
             kept_calls=sum(1 for fact in self.facts if isinstance(fact, TaskDone) and fact.kept),
             kept_iterations=sum(1 for fact in self.facts if isinstance(fact, facts.IterationDone)),
         )
@@ -435,6 +475,10 @@ class Planner:
 
     def has_same_text(self, name: str) -> bool:
         return self._same_text(name, block=False)
+
+    def changed_files(self, run: str) -> list[str]:
+        """Files that are a part of the code of the run."""
+        return self._changed_files.get(run, [])
 
     def changed_values(self, run: str) -> list[str]:
         """The paths whose values differ for a run without a loop that is due in both executions."""
@@ -467,59 +511,6 @@ def done_in_order(made: Iterable[Fact], done: Collection[str]) -> list[str]:
         fact.run for fact in made
         if isinstance(fact, facts.StepScheduled) and fact.run in done and fact.parent is None
     ]  # fmt: skip
-
-
-class _Reasons:
-    """Why runs of the old execution are not kept."""
-
-    def __init__(self, old: Recording, planner: Planner, kept: tuple[str, ...]) -> None:
-        self._old, self._planner = old, planner
-        followers = planner.kept_from()
-        self._kept = {run for run, new in followers.items() if new in kept}
-        self._kept |= {run for run in old.scheduled if run in kept and run not in followers}
-        self._followers = followers
-
-    def all(self) -> Iterable[RepeatedRun]:
-        for run, fact in self._old.scheduled.items():
-            if fact.parent is not None or fact.compensates is not None or run in self._old.superseded:
-                continue
-            if run not in self._kept and fact.step in self._planner.program.steps:
-                yield RepeatedRun(run, self.why(run))
-
-    def why(self, run: str) -> str:
-        step = self._old.scheduled[run].step
-        state, planner = self._old.state, self._planner
-        if planner.options.from_step == step:
-            return "requested"
-        if not planner.has_same_text(step):
-            return "its tasks have changed"
-        new = planner.state.runs.get(self._followers.get(run, run))
-        if new is not None and new.loop is not None:
-            rest = new.loop.count - new.loop.succeeded
-            return f"{rest:,} of {new.loop.count:,} iterations are not done"
-        if run in state.failed:
-            failure = state.failed[run].failure
-            return "it failed" + (f": {failure.message}" if failure is not None else "")
-        if new is not None and run in state.runs and state.runs[run].output is None:
-            return "it was not finished"
-        if changed := planner.changed_values(run):
-            more = ", …" if len(changed) > PATHS_MAX else ""
-            return f"its input has changed: {', '.join(changed[:PATHS_MAX])}{more}"
-        for cause in self._causes(run):
-            return f"depends on {cause}"
-        return "no arc leads to it" if new is None else "it was not finished"
-
-    def _causes(self, run: str) -> Iterable[str]:
-        """The runs whose tokens have led to this one, and that are not kept; the nearest first."""
-        seen, todo = {run}, [run]
-        while todo:
-            for token in self._old.scheduled[todo.pop(0)].tokens:
-                before = run_of_token(token)
-                if before and before not in seen and before in self._old.scheduled:
-                    seen.add(before)
-                    todo.append(before)
-                    if before not in self._kept:
-                        yield before
 
 
 def _shifted(fact: Fact, by: timedelta) -> Fact:

@@ -13,11 +13,13 @@ from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from noetl.engine import Event, apply
 from noetl.engine.delegation import decision_digest
 from noetl.engine.facts import (
     Fact,
+    ForDebugger,
     ForPermit,
     FrameParked,
     FrameResumed,
@@ -25,6 +27,7 @@ from noetl.engine.facts import (
     LoopStarted,
     NextEvaluated,
     Requested,
+    ScopeChanged,
     Started,
     StepScheduled,
     StepWaiting,
@@ -38,7 +41,7 @@ from noetl.engine.stored import ITEMS_LIMIT, NeedsValues, decision_id, paths_rea
 from noetl.ids import frame_id, frame_parts
 from noetl.net.program import CompiledPipeline, CompiledTask, Program
 from noetl.output import JSON
-from noetl.playbook.model import INLINE_BYTES_MAX, Step
+from noetl.playbook.model import INLINE_BYTES_MAX, SAFE, Step
 from noetl.template.compile import Template, Value
 
 ScopePath: TypeAlias = tuple[str | int, ...]
@@ -71,11 +74,20 @@ class RecordedFrame(Struct):
     entry: dict[str, str]  # path that its templates read → digest of the value, or "" where there was none
     facts: list[RecordedFact] = []
     base: str | None = None  # the frame that it continues, after `noetl retry`
+    changed: bool = False  # its values were changed by hand: what follows is not kept
 
     @property
     def over(self) -> bool:
         last = self._last_call()
         return last is not None and last.next < 0
+
+    @property
+    def is_stored(self) -> bool:
+        """Is its data in the result store? Then a worker has evaluated what `set` and arcs read of it."""
+        calls = (each.fact for each in self.facts if isinstance(each.fact, TaskDone))
+        return any(
+            call.picked is not None or (call.output is not None and call.output.ref is not None) for call in calls
+        )
 
     @property
     def failed(self) -> bool:
@@ -140,12 +152,15 @@ class Recording:
                     self._digests = EntryDigests([self.state.execution_id, *origins])
             case Started() as fact:
                 self.started, self.started_at = fact, event.at
-            case FrameParked(until=ForPermit()):
-                pass  # permits belong to the execution that holds them (D113)
+            case FrameParked(until=ForPermit() | ForDebugger()):
+                pass  # permits and breakpoints belong to the execution that has them (D113)
+            case ScopeChanged(at=at) if self.state.runs[frame_parts(at)[0]].hold is None:
+                self._frame(at).changed = True
             case FrameResumed(frame=frame) if self._waits_for_permit(frame):
                 pass
             case TaskDone(frame=frame) | FrameParked(frame=frame) | FrameResumed(frame=frame):
-                self._frame(frame).facts.append(RecordedFact(event.seq, event.at, event.fact))
+                if not (known := self._frame(frame)).changed:
+                    known.facts.append(RecordedFact(event.seq, event.at, event.fact))
             case StepScheduled() as fact:
                 self.scheduled[fact.run] = fact
                 if fact.retry_of is not None:
@@ -233,15 +248,29 @@ class Recording:
     def is_unhandled(self, frame: RecordedFrame) -> bool:
         """Has the frame failed, and did no rule, arc or tolerance take the failure?
 
-        In a run that has not ended, this is open: the frame counts as unhandled, and its last task is repeated.
+        In a run that has not ended, this is open, unless its loop tolerates any number of failures: the frame counts as
+        unhandled, and its last task is repeated.
         """
-        run = frame.run
+        run, index = frame_parts(frame.id)
         while (parent := self.scheduled[run].parent) is not None:
-            caller = self.frames.get(parent)
-            if caller is not None and caller.over and not caller.failed:
+            if self._is_tolerated(run, index):
                 return False
-            run = frame_parts(parent)[0]
+            caller = self.frames.get(parent)
+            if caller is not None and (call := _call_of(caller, run)) is not None:
+                kept = len(without_last_task(caller.facts)) if caller.failed else len(caller.facts)
+                return call >= kept and self.is_unhandled(caller)
+            run, index = frame_parts(parent)
+        if self._is_tolerated(run, index):
+            return False
         return run in self.state.failed or run in self.state.runs or run in self.superseded
+
+    def _is_tolerated(self, run: str, index: int | None) -> bool:
+        """Is it an iteration of a running loop that goes on after any failure?"""
+        if index is None or run not in self.state.runs or run in self.state.failed:
+            return False
+        scheduled = self.scheduled[run]
+        pipeline = self.program.pipeline(scheduled.step, block=scheduled.parent is not None)
+        return pipeline.best_effort and pipeline.tolerate is None
 
     def facts_to_keep(self, frame: RecordedFrame) -> list[RecordedFact]:
         """The facts of the frame and of those that it continues, without a last task that must be repeated."""
@@ -253,17 +282,38 @@ class Recording:
         return before + (without_last_task(own) if frame.failed and self.is_unhandled(frame) else own)
 
 
+def _call_of(caller: RecordedFrame, run: str) -> int | None:
+    """The place of the call of a block whose run this was; None: the caller has not taken its result."""
+    called = False
+    for place, each in enumerate(caller.facts):
+        match each.fact:
+            case FrameResumed(run=taken):
+                called = taken == run
+            case TaskDone() if called:
+                return place
+    return None
+
+
 def without_last_task(facts: list[RecordedFact]) -> list[RecordedFact]:
     """The facts before the last entry into a task: its attempts, and what it waited for, are left out."""
-    last = facts[-1].fact
-    assert isinstance(last, TaskDone)
-    end = len(facts) - 1
-    while end > 0:
-        fact = facts[end - 1].fact
-        if isinstance(fact, TaskDone) and (fact.task != last.task or fact.directive != "retry"):
+    return before_task(facts, len(facts) - 1)
+
+
+def before_task(facts: list[RecordedFact], place: int) -> list[RecordedFact]:
+    """The facts before the entry into the task whose call is at this place."""
+    called = facts[place].fact
+    assert isinstance(called, TaskDone)
+    while place > 0:
+        fact = facts[place - 1].fact
+        if isinstance(fact, TaskDone) and (fact.task != called.task or fact.directive != "retry"):
             break
-        end -= 1
-    return facts[:end]
+        place -= 1
+    return facts[:place]
+
+
+def changed_files(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
+    """The files that differ, are new or are gone."""
+    return sorted(name for name in old.keys() | new.keys() if old.get(name) != new.get(name))
 
 
 class EntryDigests:
@@ -285,7 +335,8 @@ class EntryDigests:
         if pipeline_paths is None:
             paths = tuple(sorted({path for path, below in paths_read(pipeline) if below}, key=str))
             pipeline_paths = self._paths[id(pipeline)] = (pipeline, paths)
-        frame, place = work_of(program, state, frame_id(run.id, index))[1:]
+        work = work_of(program, state, frame_id(run.id, index))
+        frame, place = work.frame, work.place
         around = dict(place.iter or {})
         if place.items is not None and pipeline.loop is not None and index is not None:
             items = self.items.get(run.id)
@@ -330,11 +381,15 @@ def pipeline_text(program: Program, pipeline: CompiledPipeline) -> str:
     """A digest of everything that decides the result of a frame, except for the values that it reads.
 
     Positions, descriptions, the loop around the tasks, admission, `set` and arcs of the step are no part of it:
-    they are evaluated again. What a worker has noted for them is: output.meta, output.ref, parts of large data.
+    they are evaluated again. What a worker has noted for them is: output.meta, output.ref.
     """
     noted = [pipeline.reads_meta, pipeline.reads_ref, pipeline.reads_failed]
-    picks = [_source(each.value) for each in (*pipeline.picks, *pipeline.failure_picks)]
-    return digest([[_task_text(program, task) for task in pipeline.tasks], noted, picks])
+    return digest([[_task_text(program, task) for task in pipeline.tasks], noted])
+
+
+def picks_text(pipeline: CompiledPipeline) -> str:
+    """A digest of the templates that a worker has evaluated on data that is not in the log (D52)."""
+    return digest([_source(each.value) for each in (*pipeline.picks, *pipeline.failure_picks)])
 
 
 def _task_text(program: Program, task: CompiledTask) -> JSON:
@@ -342,8 +397,12 @@ def _task_text(program: Program, task: CompiledTask) -> JSON:
         str(read.path[1]) for value in (task.fields, task.input) for read in value.reads if read.path[0] == "keychain"
         and len(read.path) > 1
     }  # fmt: skip
-    keychain = [plain(entry) for entry in program.playbook.keychain if entry.name in used]
-    return [plain(task.source), plain(task.spec), keychain]
+    keychain = [plain(entry) for entry in program.keychain if entry.name in used]
+    libs = [plain(task.libs)] if task.libs and task.kind == "python" else []
+    written, spec = (
+        {key: value for key, value in each.items() if key != SAFE} for each in (task.source.spec, task.spec)
+    )
+    return [plain(replace(task.source, spec=written)), plain(spec), keychain, *libs]
 
 
 def decision_text(program: Program, step: str) -> str:

@@ -10,9 +10,10 @@ from hashlib import sha256
 from typing import Final
 
 from noetl.engine import facts
+from noetl.engine.breakpoints import author_step
 from noetl.engine.commands import Command, Decide, EndLoop, Report, StartLoop
 from noetl.engine.delegation import is_decision, pipeline_of
-from noetl.engine.facts import ForBlock, ForChild, ForDocument, ForPermit, FrameParked
+from noetl.engine.facts import ForBlock, ForChild, ForDebugger, ForDocument, ForPermit, FrameParked
 from noetl.engine.parking import child_id
 from noetl.engine.scopes import is_ref, owner_of
 from noetl.errors import NotFound, Rejected, Unavailable
@@ -30,6 +31,7 @@ from noetl.link.messages import (
     ParentRequest,
     PlaybookRequest,
     ReportRequest,
+    ReportsRequest,
     decode_command,
 )
 from noetl.link.secret_channel import OwnedExecution, Owner, load_held
@@ -49,6 +51,8 @@ async def authorise(pool: str, request: LinkRequest, owner: Owner) -> None:
             await _check_frame(pool, owner, execution_id, frame)
         case ReportRequest(execution_id, report):
             await _check_report(pool, owner, execution_id, report)
+        case ReportsRequest():
+            pass  # each report is checked alone
         case BeatRequest(_, holds):
             for execution_id, frame, _ in holds:
                 await _check_frame(pool, owner, execution_id, frame)
@@ -145,6 +149,8 @@ def _check_parked(
     match until:
         case ForDocument():
             raise _refused(pool, "answer for the server")
+        case ForDebugger(place=place) if not place.startswith(f"{author_step(pipeline.name)}."):
+            raise _refused(pool, f"hold {report.frame} there")
         case ForPermit() if all(task.limit is None for task in pipeline.tasks):
             raise _refused(pool, f"wait for a limit in {report.frame}")
         case ForBlock() if "workbook" not in kinds:

@@ -7,13 +7,15 @@ any server answers.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from hashlib import sha256
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from msgspec import Raw
 
+from noetl.background import BackgroundTasks
 from noetl.engine.commands import Command, Report, Start
 from noetl.errors import Damaged, NoetlError, Unavailable
 from noetl.ids import partition_of
@@ -33,12 +35,18 @@ from noetl.link.messages import (
     PartialBody,
     PlaybookRequest,
     Programs,
+    ReportReply,
     ReportRequest,
+    ReportResult,
+    ReportsRequest,
     decode_grant,
     decode_reply,
     encode_command,
+    encode_report,
+    encode_reports,
     encode_request,
     in_thread_if_large,
+    is_unknown,
     pack,
     unpack,
 )
@@ -50,6 +58,8 @@ T = TypeVar("T")
 # Plus the number of a partition, where its owner answers; workers of isolated pools add the name of their pool.
 OWNER_SUBJECT: Final = "noetl.ask"
 ANY_SUBJECT: Final = "noetl.any"  # plus a word: any server answers
+BATCH_MAX: Final = 64  # reports in one message
+BATCH_BYTES_MAX: Final = 131_072
 ITERATIONS_TIMEOUT_S: Final = 60.0  # the owner may have to read a whole log for the results of a loop
 
 # The frame whose grant has just arrived: it entitles the worker to the text of its playbook.
@@ -74,6 +84,9 @@ class LinkRequests:
         return await self.partition(partition_of(execution_id, PARTITIONS), request, decode)
 
     async def partition(self, number: int, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
+        return await self.partition_encoded(number, encode_request(request), decode)
+
+    async def partition_encoded(self, number: int, request: bytes, decode: Callable[[Raw], T]) -> T:
         subject = f"{OWNER_SUBJECT}.{number}"
         if self.identity is not None:
             subject = self.identity.subject(subject)
@@ -94,17 +107,17 @@ class LinkRequests:
             if request.held is not None and self.identity is not None:
                 number = partition_of(request.held.execution_id, PARTITIONS)
                 subject = self.identity.subject(f"{OWNER_SUBJECT}.{number}")
-                return await self._send(subject, request, decode, timeout_s)
-            return await self._send(f"{ANY_SUBJECT}.{word}", request, decode, timeout_s)
+                return await self._send(subject, encode_request(request), decode, timeout_s)
+            return await self._send(f"{ANY_SUBJECT}.{word}", encode_request(request), decode, timeout_s)
         except NoResponder as error:
             raise Unavailable("no server is running at the moment") from error
 
-    async def _send(self, subject: str, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float) -> T:
+    async def _send(self, subject: str, request: bytes, decode: Callable[[Raw], T], timeout_s: float) -> T:
         transport = self._transport
         if not transport.payload_limit:
             await transport.open()
         call = None if self.identity is None else SealedCall(self.identity, subject)
-        messages = await pack(encode_request(request), transport.payload_limit, None if call is None else call.seal)
+        messages = await pack(request, transport.payload_limit, None if call is None else call.seal)
         reply = await transport.request(subject, messages, PartialBody().add, timeout_s=timeout_s)
         if call is None:
             return decode_reply(await unpack(reply), decode)
@@ -128,6 +141,97 @@ async def _unsealed(reply: bytes) -> Unavailable:
     return Unavailable("the reply is not sealed")
 
 
+class ReportBatches:
+    """Sends the reports of one turn of the event loop to the same owner together.
+
+    A lone report is sent at once, so that a chain of steps does not wait for a turn.
+    """
+
+    def __init__(self, requests: LinkRequests) -> None:
+        self._requests = requests
+        self._unanswered: Counter[int] = Counter()  # by partition
+        self._waiting: dict[int, list[_WaitingReport]] = {}
+        self._single: set[int] = set()  # partitions whose owner was of a release without batches
+        self._tasks = BackgroundTasks()
+
+    async def send(self, number: int, request: ReportRequest) -> ReportReply:
+        """Raises the error of a single report."""
+        self._unanswered[number] += 1
+        try:
+            if self._unanswered[number] == 1 or number in self._single:
+                return await self._requests.partition(number, request, DECODERS.answer)
+            return await self._join(number, request)
+        finally:
+            self._unanswered[number] -= 1
+            if not self._unanswered[number]:
+                self._single.discard(number)  # the next owner may know them
+
+    async def _join(self, number: int, request: ReportRequest) -> ReportReply:
+        loop = asyncio.get_running_loop()
+        report = _WaitingReport(request, encode_report(request), loop.create_future())
+        if number not in self._waiting:
+            self._waiting[number] = []
+            loop.call_soon(self._flush, number)
+        self._waiting[number].append(report)
+        return await report.reply
+
+    def _flush(self, number: int) -> None:
+        batch: list[_WaitingReport] = []
+        room = BATCH_BYTES_MAX
+        for report in self._waiting.pop(number):
+            if batch and (len(batch) == BATCH_MAX or len(report.encoded) > room):
+                self._tasks.spawn(self._send(number, batch))
+                batch, room = [], BATCH_BYTES_MAX
+            batch.append(report)
+            room -= len(report.encoded)
+        self._tasks.spawn(self._send(number, batch))
+
+    async def _send(self, number: int, batch: list[_WaitingReport]) -> None:
+        body = encode_reports([each.encoded for each in batch])
+        try:
+            results = await self._requests.partition_encoded(number, body, DECODERS.results)
+            if len(results) != len(batch):
+                raise Unavailable("the reply does not answer all reports")
+        except Unavailable as error:
+            if is_unknown(error, ReportsRequest):
+                self._single.add(number)
+                await asyncio.gather(*(self._send_alone(number, each) for each in batch))
+                return
+            for each in batch:
+                each.fail(Unavailable(str(error)))  # one for each, with its own traceback
+        except BaseException as error:
+            for each in batch:
+                each.fail(error if isinstance(error, NoetlError) else Unavailable("the process is ending"))
+            if not isinstance(error, NoetlError):
+                raise
+        else:
+            for each, result in zip(batch, results, strict=True):
+                each.finish(result)
+
+    async def _send_alone(self, number: int, report: _WaitingReport) -> None:
+        try:
+            report.finish(ReportResult(await self._requests.partition(number, report.request, DECODERS.answer)))
+        except NoetlError as error:
+            report.fail(error)
+
+
+class _WaitingReport(NamedTuple):
+    request: ReportRequest
+    encoded: Raw
+    reply: asyncio.Future[ReportReply]
+
+    def finish(self, result: ReportResult) -> None:
+        try:
+            if not self.reply.done():  # otherwise its caller was cancelled
+                self.reply.set_result(result.result())
+        except NoetlError as error:
+            self.fail(error)
+
+    def fail(self, error: BaseException) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(error)
+
+
 class LinkClient:
     """A `Link` over a transport. It compiles playbooks by digest instead of receiving compiled programs."""
 
@@ -140,6 +244,7 @@ class LinkClient:
         identity: LinkIdentity | None = None,
     ) -> None:
         self._requests = LinkRequests(transport, timeout_s, identity)
+        self._reports = ReportBatches(self._requests)
         self._programs = programs
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
@@ -149,7 +254,7 @@ class LinkClient:
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
         request = ReportRequest(execution_id, report, room)
-        reply = await self._requests.owner(execution_id, request, DECODERS.answer)
+        reply = await self._reports.send(partition_of(execution_id, PARTITIONS), request)
         grants: list[Grant] = []
         for message in reply.next:
             try:

@@ -1,7 +1,7 @@
 """The wire format of the link: JSON, as in the log, so that every value arrives unchanged.
 
-msgpack is no alternative, because integers of more than 64 bits are valid data. Unknown fields are ignored.
-A request of another version, or of an unknown type, is refused with an explanation. Bodies larger than one
+msgpack is no alternative, because integers of more than 64 bits are valid data. Unknown fields are ignored, unknown
+requests are refused: a request with a new field that must not be ignored has a new name. Bodies larger than one
 message are compressed and split into numbered parts, so the receiver never uses an incomplete body.
 """
 
@@ -21,7 +21,7 @@ import msgspec
 from msgspec import Raw, Struct
 from msgspec.structs import replace
 
-from noetl.engine.commands import Command, Report, Start
+from noetl.engine.commands import Cancel, Command, Report, Retry, Start
 from noetl.engine.moves import Decision, Delegation, FramePlace, Work
 from noetl.engine.state import Frame
 from noetl.errors import (
@@ -74,6 +74,12 @@ class ReportRequest(Struct, frozen=True):
     execution_id: str
     report: Report
     room: int = 0
+
+
+class ReportsRequest(Struct, frozen=True):
+    """Reports of one worker to the owner of a partition, which answers them together."""
+
+    reports: tuple[ReportRequest, ...]
 
 
 class BeatRequest(Struct, frozen=True):
@@ -134,6 +140,7 @@ class LinesRequest(Struct, frozen=True):
 LinkRequest = (
     BeginRequest
     | ReportRequest
+    | ReportsRequest
     | BeatRequest
     | LinkStartRequest
     | CommandRequest
@@ -147,6 +154,7 @@ LinkRequest = (
 _NAMES: Final[dict[type, str]] = {
     BeginRequest: "begin",
     ReportRequest: "reported",
+    ReportsRequest: "reports",
     BeatRequest: "beat",
     LinkStartRequest: "started",
     CommandRequest: "commanded",
@@ -156,11 +164,17 @@ _NAMES: Final[dict[type, str]] = {
     CredentialRequest: "secretof",
     LinesRequest: "lines",
 }
+_START_2: Final = "started.2"  # with a field of Start that 0.1.0 ignores
+_CANCEL_2: Final = "Cancel.2"  # with compensation, which 0.1.0 ignores
+_RETRY_2: Final = "Retry.2"  # of single iterations; 0.1.0 would retry all that failed
 _REQUESTS: Final[dict[str, Callable[[Raw], Any]]] = {
-    name: msgspec.json.Decoder(kind).decode for kind, name in _NAMES.items()
+    **{name: msgspec.json.Decoder(kind).decode for kind, name in _NAMES.items()},
+    _START_2: msgspec.json.Decoder(LinkStartRequest).decode,
 }
 _COMMANDS: Final[dict[str, Callable[[Raw], Any]]] = {
-    kind.__name__: msgspec.json.Decoder(kind).decode for kind in get_args(Command)
+    **{kind.__name__: msgspec.json.Decoder(kind).decode for kind in get_args(Command)},
+    _CANCEL_2: msgspec.json.Decoder(Cancel).decode,
+    _RETRY_2: msgspec.json.Decoder(Retry).decode,
 }
 
 
@@ -190,7 +204,15 @@ _reply = msgspec.json.Decoder(_Reply).decode
 
 
 def encode_request(request: LinkRequest) -> bytes:
-    return _encode(_Request(VERSION, _NAMES[type(request)], Raw(_encode(request))))
+    name = _NAMES[type(request)]
+    if isinstance(request, LinkStartRequest) and _is_new(request.start):
+        name = _START_2
+    return _encode(_Request(VERSION, name, Raw(_encode(request))))
+
+
+def _is_new(start: Start) -> bool:
+    """Would 0.1.0 start another execution than the one that is asked for? The owner itself sets the other fields."""
+    return bool(start.ctx or start.labels or start.fork is not None or start.breakpoints)
 
 
 def decode_request(body: bytes) -> LinkRequest:
@@ -209,8 +231,31 @@ def decode_request(body: bytes) -> LinkRequest:
     return decoded
 
 
+class _Reports(Struct, frozen=True):
+    reports: list[Raw]
+
+
+def encode_report(request: ReportRequest) -> Raw:
+    return Raw(_encode(request))
+
+
+def encode_reports(reports: list[Raw]) -> bytes:
+    """A `ReportsRequest` from encoded reports: their sizes decide how many go into a message."""
+    return _encode(_Request(VERSION, _NAMES[ReportsRequest], Raw(_encode(_Reports(reports)))))
+
+
+def is_unknown(error: Unavailable, kind: type[ReportsRequest]) -> bool:
+    """Whether the server is of a release that does not know this kind of request. All of them answer so."""
+    return f'"{_NAMES[kind]}"' in str(error) and _SAME_VERSION in str(error)
+
+
 def encode_command(execution_id: str, command: Command, held: HeldFrame | None = None) -> CommandRequest:
-    return CommandRequest(execution_id, type(command).__name__, Raw(_encode(command)), held)
+    kind = type(command).__name__
+    if isinstance(command, Cancel) and command.compensate:
+        kind = _CANCEL_2
+    elif isinstance(command, Retry) and command.iterations:
+        kind = _RETRY_2
+    return CommandRequest(execution_id, kind, Raw(_encode(command)), held)
 
 
 def decode_command(request: CommandRequest) -> Command:
@@ -301,6 +346,7 @@ class PlaceMessage(Struct, frozen=True, omit_defaults=True):
     decides: Delegation | None = None
     saved: dict[str, JSON] = {}
     origins: tuple[str, ...] = ()
+    breaks: dict[str, str | None] | None = None
 
 
 class GrantMessage(Struct, frozen=True):
@@ -321,6 +367,22 @@ class ReportReply(Struct, frozen=True, omit_defaults=True):
     next: tuple[GrantMessage, ...] = ()
 
 
+class ReportResult(Struct, frozen=True, omit_defaults=True):
+    """The answer to one of several reports, or the error that a single one would have as its reply."""
+
+    answer: ReportReply | None = None
+    error: _Error | None = None
+
+    def result(self) -> ReportReply:
+        if self.answer is None:
+            raise Unavailable("the reply has no answer") if self.error is None else _raised(self.error)
+        return self.answer
+
+
+def failed_report(error: NoetlError) -> ReportResult:
+    return ReportResult(error=_error_of(error))
+
+
 class Programs(Protocol):
     """Compiled playbooks by digest."""
 
@@ -328,15 +390,17 @@ class Programs(Protocol):
 
 
 def encode_grant(grant: Grant, digest: str) -> GrantMessage:
-    (pipeline, frame, place), epoch, lease_s, at, lost = grant
+    pipeline, frame, place = grant.work.pipeline, grant.work.frame, grant.work.place
     if frame.block is not None:
         frame = replace(frame, block=None)  # only the owner needs it
     message = PlaceMessage(
         place.execution_id, place.workload, place.input, place.iter, place.items, place.opens, place.closes,
         place.stored, place.decides and place.decides.delegation, place.saved,
-        place.origins,
+        place.origins, place.breaks,
     )  # fmt: skip
-    return GrantMessage(digest, pipeline.name, pipeline.block, frame, message, epoch, lease_s, at, lost)
+    return GrantMessage(
+        digest, pipeline.name, pipeline.block, frame, message, grant.epoch, grant.lease_s, grant.at, grant.lost
+    )
 
 
 def decode_grant(message: GrantMessage, program: Program) -> Grant:
@@ -351,11 +415,12 @@ def decode_grant(message: GrantMessage, program: Program) -> Grant:
         items=place.items,
         opens=place.opens,
         closes=place.closes,
-        keychain=program.playbook.keychain,
+        keychain=program.keychain_of(place.execution_id),
         stored=place.stored,
         saved=place.saved,
         decides=None if place.decides is None else Decision(place.decides, program),
         origins=place.origins,
+        breaks=place.breaks,
     )
     work = Work(program.pipeline(message.pipeline, block=message.block), message.frame, frame_place)
     return Grant(work, message.epoch, message.lease_s, message.at, message.lost)
@@ -370,6 +435,7 @@ class ReplyDecoders(NamedTuple):
 
     grant: Callable[[Raw], GrantMessage | None] = msgspec.json.Decoder(GrantMessage | None).decode
     answer: Callable[[Raw], ReportReply] = msgspec.json.Decoder(ReportReply).decode
+    results: Callable[[Raw], list[ReportResult]] = msgspec.json.Decoder(list[ReportResult]).decode
     stops: Callable[[Raw], list[tuple[str, str]]] = msgspec.json.Decoder(list[tuple[str, str]]).decode
     outputs: Callable[[Raw], list[Output | None]] = msgspec.json.Decoder(list[Output | None]).decode
     parent: Callable[[Raw], str | None] = msgspec.json.Decoder(str | None).decode

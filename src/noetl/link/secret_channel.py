@@ -144,7 +144,7 @@ class SecretServer:
             raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_ADVICE}")
         held = HeldFrame(request.execution_id, request.frame, request.epoch, request.worker)
         execution = await load_held(owner, held)
-        entries = execution.program.playbook.keychain
+        entries = execution.program.keychain_of(request.execution_id)
         credential = next((each for each in entries if each.name == request.entry), None)
         if credential is None:
             raise Rejected("undeclared", "the playbook does not declare it")

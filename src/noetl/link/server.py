@@ -28,13 +28,17 @@ from noetl.link.messages import (
     PartialBodies,
     PlaybookReply,
     PlaybookRequest,
+    ReportReply,
     ReportRequest,
+    ReportResult,
+    ReportsRequest,
     decode_command,
     decode_request,
     encode_answer,
     encode_error,
     encode_grant,
     encode_reply,
+    failed_report,
     in_thread_if_large,
     pack,
     unpack,
@@ -45,6 +49,7 @@ from noetl.ports import LogSink, Message, PlaybookText, Subscription, Transport
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
 PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
 ITERATIONS_MAX: Final = 1_000_000
+REPORTS_MAX: Final = 1_024  # in one request
 REFUSALS: Final = frozenset({"not-permitted", "repeated"})  # of requests that no honest process sends
 
 
@@ -139,15 +144,19 @@ class LinkServer:
             _check_subject(request, partition)
             await self._check_sender(opened, request)
             body = encode_reply(await self._handle(request, opened))
-        except NoetlError as error:
-            if opened is None or (isinstance(error, Rejected) and error.code in REFUSALS):
-                self._on_refused(pool, error)
-            body = encode_error(error)
         except Exception as error:  # noqa: BLE001  # the sender must not wait, and the server must go on
-            context = {"message": "a request on the link failed", "exception": error}
-            asyncio.get_running_loop().call_exception_handler(context)
-            body = encode_error(Unavailable(f"the request failed on the server ({type(error).__name__})"))
+            body = encode_error(self._failure(error, pool, is_open=opened is not None))
         await self._reply(message.reply, body, None if opened is None or opened.cipher is None else opened.seal)
+
+    def _failure(self, error: Exception, pool: str, *, is_open: bool = True) -> NoetlError:
+        """What the sender receives. `is_open`: it has the right key."""
+        if isinstance(error, NoetlError):
+            if not is_open or (isinstance(error, Rejected) and error.code in REFUSALS):
+                self._on_refused(pool, error)
+            return error
+        context = {"message": "a request on the link failed", "exception": error}
+        asyncio.get_running_loop().call_exception_handler(context)
+        return Unavailable(f"the request failed on the server ({type(error).__name__})")
 
     async def _check_sender(self, opened: OpenedRequest, request: LinkRequest) -> None:
         """Reports, heartbeats and reads may be repeated: positions and epochs make them harmless."""
@@ -171,9 +180,10 @@ class LinkServer:
             case BeginRequest(execution_id, frame, worker):
                 grant = await owner.begin(execution_id, frame, worker)
                 return None if grant is None else encode_grant(grant, await self._digest(execution_id))
-            case ReportRequest(execution_id, report, room):
-                answer = await owner.report(execution_id, report, room=room)
-                return encode_answer(answer, await self._digest(execution_id) if answer.next else "")
+            case ReportRequest():
+                return await self._report(request)
+            case ReportsRequest(reports):
+                return await asyncio.gather(*(self._answer_report(each, opened.sender) for each in reports))
             case BeatRequest(worker, holds):
                 return await owner.beat(worker, holds)
             case LinkStartRequest(execution_id, digest, start):
@@ -192,6 +202,19 @@ class LinkServer:
                 return await self._secrets.answer(request, owner, opened.key)
             case LinesRequest(execution_id, lines):
                 return await self._logs.append(execution_id, lines) if self._logs is not None and lines else False
+
+    async def _report(self, request: ReportRequest) -> ReportReply:
+        answer = await self._owner.report(request.execution_id, request.report, room=request.room)
+        return encode_answer(answer, await self._digest(request.execution_id) if answer.next else "")
+
+    async def _answer_report(self, request: ReportRequest, sender: str | None) -> ReportResult:
+        """One of several reports fails alone."""
+        try:
+            if sender:
+                await authorise(sender, request, self._owner)
+            return ReportResult(await self._report(request))
+        except Exception as error:  # noqa: BLE001  # as in `_answer`
+            return failed_report(self._failure(error, sender or SERVER))
 
     async def _digest(self, execution_id: str) -> str:
         return (await self._owner.load(execution_id)).state.digest
@@ -219,6 +242,10 @@ def _check_subject(request: LinkRequest, partition: int | None) -> None:
         case IterationsRequest(held=held) | ParentRequest(held=held) | PlaybookRequest(held=held):
             # For a worker of an isolated pool, the owner of the frame that it holds answers.
             fits = partition == (None if held is None else partition_of(held.execution_id, PARTITIONS))
+        case ReportsRequest(reports):
+            if len(reports) > REPORTS_MAX:
+                raise Rejected("too-many", f"a request may have {REPORTS_MAX:,} reports at most")
+            fits = all(partition_of(each.execution_id, PARTITIONS) == partition for each in reports)
         case BeatRequest(holds=holds):
             fits = all(partition_of(each[0], PARTITIONS) == partition for each in holds)
         case _:

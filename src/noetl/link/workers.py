@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from math import inf
 from typing import Final, NamedTuple
 
 import msgspec
@@ -46,6 +47,8 @@ class LinkWorkerRegistry:
         self._identity = identity
         self._guard = guard or LinkGuard(LinkKeys(), clock)
         self._seen: dict[str, _Seen] = {}
+        self._slots: dict[str, int] = {}  # pool → slots, as far as they were asked for
+        self._slots_until = 0.0  # monotonic: then the first worker expires
         self._subscriptions: list[Subscription] = []
 
     async def open(self) -> None:
@@ -71,7 +74,16 @@ class LinkWorkerRegistry:
         return [each.worker for _, each in sorted(self._seen.items())]
 
     def slots(self, pool: str) -> int:
-        return sum(each.slots for each in self.workers() if each.pool == pool and not each.leaving)
+        """Cached: control asks several times for each report."""
+        if self._clock.monotonic() >= self._slots_until:
+            self._slots.clear()
+        known = self._slots.get(pool)
+        if known is None:
+            workers = self.workers()
+            known = sum(each.slots for each in workers if each.pool == pool and not each.leaving)
+            self._slots_until = min((each.since for each in self._seen.values()), default=inf) + EXPIRY_S
+            self._slots[pool] = known
+        return known
 
     def _receive(self, message: Message) -> None:
         pool = message.subject.removeprefix(WORKERS_SUBJECT)[1:] or SERVER
@@ -83,6 +95,7 @@ class LinkWorkerRegistry:
             return
         if worker.name in self._seen or len(self._seen) < WORKERS_MAX:
             self._seen[worker.name] = _Seen(worker._replace(at=self._clock.now()), self._clock.monotonic())
+            self._slots.clear()
 
 
 class WorkerPoll:

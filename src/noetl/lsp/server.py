@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator
+from typing import Final, Protocol
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcInvalidParams
@@ -20,11 +20,15 @@ from noetl.editor.completion import Option, OptionKind, complete
 from noetl.editor.fixes import fix_edit, span_of
 from noetl.editor.formatting import format_checked
 from noetl.editor.highlight import TOKEN_KINDS, highlights
+from noetl.editor.history import NewestExecution, step_at, step_text, value_at
 from noetl.editor.hover import hover
+from noetl.editor.lenses import Lens, lenses, suite_lenses
 from noetl.editor.lookup import Lookup
 from noetl.editor.outline import OutlineSymbol, SymbolKind, folds, outline
 from noetl.errors import PlaybookError, Problem, Severity
+from noetl.lsp.files import beside, child_file, is_playbook, is_suite, suite_problems
 from noetl.lsp.positions import Positions
+from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 
 DEBOUNCE_S: Final = 0.03  # after the last keystroke, before a check begins
@@ -53,11 +57,22 @@ _SYMBOLS: Final[dict[SymbolKind, lsp.SymbolKind]] = {
 }
 
 
+class History(Protocol):
+    """The executions of a database or a server."""
+
+    async def newest(self, path: str) -> NewestExecution | None:
+        """Of the playbook with this path; None: there is none, or it cannot be read."""
+        ...
+
+    async def output(self, execution_id: str, step: str) -> JSON: ...
+
+
 class Editor(LanguageServer):
     """The open texts of one editor."""
 
-    def __init__(self, kinds: Kinds, version: str) -> None:
+    def __init__(self, kinds: Kinds, version: str, history: History | None = None) -> None:
         super().__init__("noetl", version)
+        self.history = history
         self.kinds = kinds
         self.lookup = Lookup(kinds)
         self.known: dict[str, Analysis] = {}  # by URI: of the current text, or of an older one
@@ -82,7 +97,7 @@ class Editor(LanguageServer):
     async def _check(self, uri: str) -> Analysis:
         text = self.text(uri)
         try:
-            known = await asyncio.to_thread(Analysis, text, self.kinds, uri)
+            known = await asyncio.to_thread(Analysis, text, self.kinds, uri, self.known.get(uri))
         finally:
             del self._checks[uri]
         if uri in self.workspace.text_documents:
@@ -100,9 +115,19 @@ class Editor(LanguageServer):
             await self._checks[uri]
         return self.known[uri]
 
+    def problems(self, uri: str, known: Analysis) -> Iterable[Problem]:
+        """None for a file that is neither a playbook nor a test file."""
+        if is_suite(uri):
+            return suite_problems(uri, known.text)
+        return known.checked.problems if is_playbook(known) else ()
+
+    async def last(self, known: Analysis) -> NewestExecution | None:
+        playbook = known.checked.playbook
+        return await self.history.newest(playbook.path) if self.history is not None and playbook is not None else None
+
     def publish(self, uri: str, known: Analysis) -> None:
         positions = Positions(known.text)
-        found = [diagnostic(problem, known.text, positions, uri) for problem in known.checked.problems]
+        found = [diagnostic(problem, known.text, positions, uri) for problem in self.problems(uri, known)]
         version = self.workspace.get_text_document(uri).version
         self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, found, version))
 
@@ -133,19 +158,19 @@ def diagnostic(problem: Problem, text: str, positions: Positions, uri: str) -> l
     )
 
 
-def serve(kinds: Kinds, version: str) -> None:
+def serve(kinds: Kinds, version: str, history: History | None = None) -> None:
     """Serve standard input and output until the editor ends the session."""
-    editor = make_server(kinds, version)
+    editor = make_server(kinds, version, history)
     # A check makes many objects and few cycles: with the default threshold, a third of its time is garbage collection.
     gc.freeze()
     gc.set_threshold(GC_THRESHOLD, 5, 5)
     editor.start_io()
 
 
-def make_server(kinds: Kinds, version: str) -> Editor:
+def make_server(kinds: Kinds, version: str, history: History | None = None) -> Editor:
     """A server whose features are registered."""
-    editor = Editor(kinds, version)
-    for register in (_texts, _writing, _reading, _naming, _layout):
+    editor = Editor(kinds, version, history)
+    for register in (_texts, _writing, _reading, _naming, _layout, _actions):
         register(editor)
     return editor
 
@@ -218,8 +243,10 @@ def _reading(editor: Editor) -> None:
     @editor.feature(lsp.TEXT_DOCUMENT_HOVER)
     async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
         uri = params.text_document.uri
-        text = editor.text(uri)
-        words = hover(text, Positions(text).offset(params.position), editor.known.get(uri), editor.lookup)
+        text, known = editor.text(uri), editor.known.get(uri)
+        offset = Positions(text).offset(params.position)
+        found = [hover(text, offset, known, editor.lookup), await _last_value(editor, text, offset, known)]
+        words = "\n\n".join(each for each in found if each)
         return lsp.Hover(lsp.MarkupContent(lsp.MarkupKind.Markdown, words)) if words else None
 
     @editor.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
@@ -247,6 +274,17 @@ def _reading(editor: Editor) -> None:
         return lsp.SemanticTokens(data)
 
 
+async def _last_value(editor: Editor, text: str, offset: int, known: Analysis | None) -> str | None:
+    """What the newest execution of the playbook had here."""
+    last = await editor.last(known) if known is not None else None
+    if last is None or known is None or editor.history is None:
+        return None
+    step = step_at(text, offset, known, last)
+    if step is not None:
+        return step_text(step, last, await editor.history.output(last.id, step))
+    return value_at(text, offset, last)
+
+
 def _symbol(symbol: OutlineSymbol, text: str, positions: Positions) -> lsp.DocumentSymbol:
     end = symbol.start + len(text[symbol.start : symbol.end].rstrip("\n -#"))
     name = span_of(text, symbol.at)
@@ -263,8 +301,14 @@ def _symbol(symbol: OutlineSymbol, text: str, positions: Positions) -> lsp.Docum
 def _naming(editor: Editor) -> None:
     @editor.feature(lsp.TEXT_DOCUMENT_DEFINITION)
     async def definition(params: lsp.DefinitionParams) -> list[lsp.Location]:
-        found = await _found(editor, params.text_document.uri, params.position)
-        return _locations(editor, params.text_document.uri, [each for each in found if each.defines])
+        uri = params.text_document.uri
+        found = await _found(editor, uri, params.position)
+        if found:
+            return _locations(editor, uri, [each for each in found if each.defines])
+        known = await editor.current(uri)
+        file = await asyncio.to_thread(child_file, uri, known, Positions(known.text).offset(params.position))
+        start = lsp.Position(0, 0)
+        return [lsp.Location(file, lsp.Range(start, start))] if file is not None else []
 
     @editor.feature(lsp.TEXT_DOCUMENT_REFERENCES)
     async def references(params: lsp.ReferenceParams) -> list[lsp.Location]:
@@ -315,6 +359,29 @@ def _layout(editor: Editor) -> None:
         except PlaybookError:
             return []  # the diagnostics say why
         return list(_difference(known.text, made))
+
+
+def _actions(editor: Editor) -> None:
+    @editor.feature(lsp.TEXT_DOCUMENT_CODE_LENS, lsp.CodeLensOptions(resolve_provider=False))
+    async def code_lenses(params: lsp.CodeLensParams) -> list[lsp.CodeLens]:
+        uri = params.text_document.uri
+        if is_suite(uri):
+            text = editor.text(uri)
+            return _lenses(text, suite_lenses(text, uri))
+        known = await editor.current(uri)
+        test = await asyncio.to_thread(beside, uri)
+        return _lenses(known.text, lenses(known, uri, test, await editor.last(known)))
+
+
+def _lenses(text: str, found: Iterable[Lens]) -> list[lsp.CodeLens]:
+    positions = Positions(text)
+    return [
+        lsp.CodeLens(
+            range=positions.range(each.start, each.start),
+            command=lsp.Command(title=each.title, command=each.command, arguments=list(each.arguments)),
+        )
+        for each in found
+    ]
 
 
 def _difference(old: str, new: str) -> Iterator[lsp.TextEdit]:

@@ -50,17 +50,18 @@ from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import BadTemplate, Template, TemplateError, Value, build_value, compile_template
 from noetl.template.guards import as_one_expression, is_text_around
 from noetl.template.projection import reads_data
-from noetl.template.values import is_template
+from noetl.template.values import contains_template, is_template
 
 if TYPE_CHECKING:
     from noetl.net.inputs import Inputs
     from noetl.net.output_schema import OutputSchema
     from noetl.net.triggers import CompiledTrigger
 
+TEMPLATES_CACHED = 12_000  # about 2 KiB each; two versions of a large playbook
 CTX_TARGETS_LIGHT = 16  # this many values of the maximum size fit into ctx (D55)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=TEMPLATES_CACHED)
 def compiled_template(source: str, statements: bool, sql: bool, shell: bool) -> Template | BadTemplate:
     try:
         return compile_template(source, statements=statements, sql=sql, shell=shell)
@@ -120,7 +121,7 @@ class _Compiler:
         if self.playbook.triggers:
             program = program._replace(triggers=self._triggers())
         saves = any(target.startswith(f"{SAVED}.") for step in self.playbook.steps for target in step.set)
-        program = program._replace(saves=saves, saved_reads=saved_reads(self.templates))
+        program = program._replace(saves=saves, saved_reads=saved_reads(self.templates), asks=program.uses("wait"))
         if concurrency is not None or self.has_limits:
             program = program._replace(concurrency=concurrency, limited=True)
         return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
@@ -275,7 +276,8 @@ class _Compiler:
             templated = {key: value for key, value in task.fields.items() if key not in known.raw}
         fields, secret_fields = self._fields(templated, known, owner, task)
         free = kind is None or kind.free_input
-        input, secret_inputs = self._fields(task.input, _NO_FIELDS if free else known, owner, task, "input")
+        given = self._with_defaults(task) if task.kind == "workbook" else task.input
+        input, secret_inputs = self._fields(given, _NO_FIELDS if free else known, owner, task, "input")
         writes = self._writes(task.set, "task result", (*task.at, "set"), owner, task)
         rules = self._rules(task, places, owner)
         policy = with_jumps(task).policy
@@ -303,10 +305,17 @@ class _Compiler:
             schema=self._schema(task) if "validate" in task.spec else None,
             own=known.own,
             playbook=self.identity,
+            libs=self.playbook.libs,
             limit=self._limit(policy.limit, "task limit", (*task.at, "spec", "policy", "limit"), owner, task)
             if policy
             else None,
         )
+
+    def _with_defaults(self, task: Task) -> dict[str, JSON]:
+        """The input of a call of a block: its `input` has the defaults, which are no templates."""
+        block = next((each for each in self.playbook.blocks if each.name == task.fields.get("block")), None)
+        defaults = block.input if block is not None else {}
+        return {**{key: value for key, value in defaults.items() if not contains_template(value)}, **task.input}
 
     def _schema(self, task: Task) -> OutputSchema | None:
         from noetl.net.output_schema import compile_schema

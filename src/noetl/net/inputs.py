@@ -12,17 +12,19 @@ from datetime import UTC, date, datetime
 from difflib import get_close_matches
 from typing import NamedTuple
 
-from msgspec import UNSET, UnsetType
+from msgspec import UNSET, UnsetType, ValidationError, convert
 from msgspec.structs import replace
 
 from noetl.errors import InputProblem
 from noetl.escape import one_line, shorten
 from noetl.net import describe
 from noetl.net.output_schema import FORMATS
+from noetl.net.program import SECRET_INPUT
 from noetl.output import JSON
-from noetl.playbook.model import InputField, InputType, Playbook
+from noetl.playbook.model import Credential, InputField, InputType, Playbook
 from noetl.playbook.source import Path
 from noetl.playbook.spec import merge
+from noetl.secret import SECRET_BYTES_MAX, SECRET_CHARS_MIN
 from noetl.template.limits import Meter
 from noetl.template.regex import Pattern
 from noetl.template.values import TemplateError
@@ -32,6 +34,8 @@ PROBLEMS_MAX = 50  # of one request that are reported
 _NAME_CHARS = 60
 _TEXT_CHARS = 40  # of a number or a date as text
 _INT_MAX = 2**64  # as for all JSON data
+SECRETS_PREFIX = "secrets."  # of the names of secret inputs in problems
+_SECRET_KEYS = ("enum", "default")  # of which the playbook would contain the value
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _ABSOLUTE = re.compile(r"/|[A-Za-z]:[\\/]|[A-Za-z][A-Za-z0-9+.-]{1,31}://")
@@ -242,6 +246,7 @@ class Inputs:
 
     def __init__(self, fields: Mapping[str, CompiledInput]) -> None:
         self.fields = fields
+        self.secrets: tuple[Credential, ...] = tuple(_credential(each) for each in fields.values() if each.field.secret)
         self.defaults: dict[str, JSON] = {
             name: each.default for name, each in fields.items() if each.default is not UNSET
         }
@@ -257,11 +262,38 @@ class Inputs:
         problems = [InputProblem(_name(name), self._unknown(name)) for name in given if name not in self.fields]
         workload: dict[str, JSON] = {}
         for name, each in self.fields.items():
+            if each.field.secret:
+                if name in given:
+                    problems.append(InputProblem(name, f"it is secret: {_give(name)}, not in the workload"))
+                continue
             try:
                 workload[name] = self._value(each, given.get(name, UNSET), is_stored, folder)
             except Misfit as misfit:
                 problems.append(InputProblem(name, str(misfit)))
         return FittedInputs(workload, tuple(problems[:PROBLEMS_MAX]))
+
+    def fit_secrets(self, given: Mapping[str, JSON]) -> tuple[InputProblem, ...]:
+        """Why the values of secret inputs do not fit; all problems at once."""
+        others = [name for name in given if not self._is_secret(name)]
+        problems = [InputProblem(f"{SECRETS_PREFIX}{_name(name)}", self._not_secret(name)) for name in others]
+        for name, each in self.fields.items():
+            if not each.field.secret:
+                continue
+            try:
+                if name not in given and each.required:
+                    raise Misfit(f"missing: it is required{_described(each.field)}; {_give(name)}")
+                value = self._value(each, given.get(name, UNSET), lambda _: False, None)
+                if value is not None:
+                    _check_secret(value)
+            except Misfit as misfit:
+                problems.append(InputProblem(f"{SECRETS_PREFIX}{name}", str(misfit)))
+        return tuple(problems[:PROBLEMS_MAX])
+
+    def _is_secret(self, name: str) -> bool:
+        return name in self.fields and self.fields[name].field.secret
+
+    def _not_secret(self, name: str) -> str:
+        return "it is not secret: give it in the workload" if name in self.fields else self._unknown(name)
 
     def _value(self, each: CompiledInput, value: JSON, is_stored: Callable[[JSON], bool], folder: str | None) -> JSON:
         field, default = each.field, each.default
@@ -282,6 +314,28 @@ class Inputs:
         more = ", …" if len(self.fields) > NAMES_MAX else ""
         known = f"the inputs are {', '.join(names)}{more}" if names else "the playbook declares no inputs"
         return f"there is no such input{hint} ({known})" if near else f"there is no such input; {known}"
+
+
+def _give(name: str) -> str:
+    return f"give it under `secrets`, or on the command line with --secret {name}"
+
+
+def _check_secret(value: str) -> None:
+    """Raises Misfit."""
+    if len(value) < SECRET_CHARS_MIN:
+        raise Misfit(f"expected at least {SECRET_CHARS_MIN} characters: a shorter value cannot be masked")
+    try:
+        size = len(value.encode())
+    except UnicodeEncodeError:  # its text would show the value
+        raise Misfit("expected Unicode text") from None
+    if size > SECRET_BYTES_MAX:
+        raise Misfit(f"expected at most {SECRET_BYTES_MAX:,} bytes (SECRET_BYTES_MAX)")
+
+
+def _credential(each: CompiledInput) -> Credential:
+    """The keychain entry of a secret input; `Program.keychain_of` binds it to an execution."""
+    field = each.field
+    return Credential(name=field.name, kind=SECRET_INPUT, fields={"required": each.required}, at=field.at)
 
 
 def _name(name: str) -> str:
@@ -321,17 +375,62 @@ def compile_inputs(playbook: Playbook) -> tuple[Inputs, list[InputFault]]:
     return Inputs(fields), faults
 
 
+FORM_FIELDS_MAX = 50
+DECISION_KEYS = ("approved", "comment")  # an answer may have them beside the fields of its form
+_FORM_KEYS = {"type", "desc", "default", "required", "enum", "pattern", "min", "max", "format"}
+
+
+def form_inputs(form: Mapping[str, JSON]) -> Inputs:
+    """The fields that a task asks a person for, declared like inputs. Raises Misfit."""
+    if type(form) is not dict or len(form) > FORM_FIELDS_MAX:
+        raise Misfit(f"expected a mapping of at most {FORM_FIELDS_MAX} fields")
+    fields: dict[str, CompiledInput] = {}
+    for name, written in form.items():
+        if type(written) is not dict or not written.keys() <= _FORM_KEYS:
+            raise Misfit(f'"{name}": expected a mapping with {", ".join(sorted(_FORM_KEYS))}')
+        if name in DECISION_KEYS:
+            raise Misfit(f'"{name}" is part of every answer: choose another name')
+        faults: list[InputFault] = []
+        try:
+            field = convert({"type": "string", **written, "name": name, "at": ()}, InputField)
+            compiled = _compiled(field, field.default, faults)
+            if compiled is not None and compiled.default is not UNSET:
+                compiled = compiled._replace(default=compiled.fit(compiled.default))
+        except (ValidationError, Misfit) as error:
+            raise Misfit(f'"{name}": {error}') from None
+        if compiled is None:
+            raise Misfit(f'"{name}": {faults[0].message}')
+        fields[name] = compiled
+    return Inputs(fields)
+
+
 def _conflicts(field: InputField, playbook: Playbook) -> Iterator[InputFault]:
     at, name = field.at, field.name
     if field.secret:
-        message = f'the log would keep the value of "{name}": inputs cannot be secret'
-        yield InputFault("secret-input", (*at, "secret"), message, f"keychain: [{{name: {name}, kind: …}}]", key=True)
+        yield from _secret_faults(field, playbook)
     if field.default is not UNSET and name in playbook.workload and playbook.workload[name] != field.default:
         message = f'"{name}" has one default under "workload" and another one here'
         yield InputFault("conflicting-values", (*at, "default"), message, key=True)
     if field.required and (field.default is not UNSET or name in playbook.workload):
         message = f'"{name}" is required, so its default is never used'
         yield InputFault("conflicting-values", (*at, "required"), message, "required: false", key=True)
+
+
+def _secret_faults(field: InputField, playbook: Playbook) -> Iterator[InputFault]:
+    at, name = field.at, field.name
+    if field.type != "string":
+        message = f'"{name}" is secret, so its type is string: only text can be masked'
+        yield InputFault("secret-input", (*at, "secret"), message, "type: string", key=True)
+    for key in _SECRET_KEYS:
+        if getattr(field, key) not in (None, UNSET):
+            message = f'"{name}" is secret, so the playbook cannot contain its value under "{key}"'
+            yield InputFault("secret-input", (*at, key), message, key=True)
+    if name in playbook.workload:
+        message = f'"{name}" is secret, so the playbook cannot contain its value under "workload"'
+        yield InputFault("secret-input", ("workload", name), message, key=True)
+    if any(entry.name == name for entry in playbook.keychain):
+        message = f'"{name}" is a secret input and a keychain entry: templates read both as keychain.{name}'
+        yield InputFault("secret-input", (*at, "secret"), message, "choose another name", key=True)
 
 
 def _compiled(field: InputField, default: JSON, faults: list[InputFault]) -> CompiledInput | None:

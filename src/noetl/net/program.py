@@ -6,10 +6,11 @@ A list of loops becomes the outermost loop around a call of a block, which holds
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from noetl.net.scopes import Place
 from noetl.output import JSON
@@ -26,6 +27,7 @@ Condition: TypeAlias = Template | bool  # False also for a guard that could not 
 
 ANYWHERE = "*"  # not a step: the target of an arc that may lead to any step
 SAVED = "saved"  # the scope of values that outlive an execution
+SECRET_INPUT = "input"  # the kind of the keychain entries of secret inputs
 BODY = "body"  # the block inside a list of loops: s#1[3]/body#1
 
 
@@ -126,12 +128,23 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     schema: OutputSchema | None = None  # spec.validate; None: any data is good
     own: dict[str, JSON] = {}  # the tool's own part of an output whose call gave none, with its defaults (D95)
     playbook: object = None  # the same object for all tasks of a compiled playbook
+    libs: Mapping[str, str] = {}  # of the playbook
     limit: CompiledLimit | None = None  # of its calls
 
     @property
     def written_rules(self) -> tuple[CompiledRule, ...]:
         """The rules after the call, as the author wrote them."""
         return tuple(rule for rule in self.rules if not rule.implied)
+
+
+class UsedFiles(NamedTuple):
+    """The files beside the playbook that are a part of a task's code: scripts and modules."""
+
+    digests: Mapping[str, str] = {}  # by path, relative to the playbook
+    complete: bool = True  # False: the code may read other files, which only a call would show
+
+
+FilesOfTask: TypeAlias = Callable[[CompiledTask, str | None], UsedFiles]  # None: the playbook has no folder here
 
 
 class CompiledLoop(Struct, frozen=True, eq=False, gc=False):
@@ -234,10 +247,24 @@ class Program(NamedTuple):
     saved_reads: frozenset[str] | None = frozenset()  # the names below saved.* that it reads; None: any
     concurrency: CompiledConcurrency | None = None
     limited: bool = False  # it has limits that other executions share
+    asks: bool = False  # a task waits for a time or a signal
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:
         return self.blocks[name] if block else self.steps[name].pipeline
+
+    @property
+    def keychain(self) -> tuple[model.Credential, ...]:
+        """The entries that the author declared, and those of secret inputs."""
+        declared = self.playbook.keychain
+        return declared if self.inputs is None else (*declared, *self.inputs.secrets)
+
+    def keychain_of(self, execution_id: str) -> tuple[model.Credential, ...]:
+        """The same for an execution. No other execution can read its secret inputs."""
+        if self.inputs is None or not self.inputs.secrets:
+            return self.playbook.keychain
+        bound = {"execution": execution_id}
+        return (*self.playbook.keychain, *(replace(each, fields=each.fields | bound) for each in self.inputs.secrets))
 
     def uses(self, kind: str) -> bool:
         """Whether a step or a block that the author wrote has a task of the kind."""

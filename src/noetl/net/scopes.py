@@ -61,7 +61,7 @@ SUBJECT = {
         "labels",
         "url",
     ),
-    "event": ("name", "step", "run", "signal"),
+    "event": ("name", "step", "run", "signal", "title", "url"),
 }
 SEES_TASKS: frozenset[Place] = frozenset({"task", "task result", "skip rule", "task limit"})  # earlier tasks, by name
 

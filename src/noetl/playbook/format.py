@@ -22,7 +22,7 @@ from noetl.playbook.source import Path
 
 INDENT: Final = 2
 # A blank line is written before these keys of the root, and between the entries of these two.
-_SECTIONS: Final = frozenset({"keychain", "executor", "workload", "input", "triggers", "workflow", "workbook"})
+_SECTIONS: Final = frozenset({"keychain", "executor", "workload", "input", "triggers", "workflow", "workbook", "libs"})
 _SEPARATED: Final = frozenset({"workflow", "workbook"})
 _HEADER: Final = re.compile(r"(?:&\S+[ ]+)?[|>]([-+0-9]*)[ \t]*(?:#[^\n]*)?\n")
 _COMMENT: Final = re.compile(r"(?:^|\s)(#.*)\Z", re.DOTALL)

@@ -402,24 +402,30 @@ def _task_spec(kind: Kind | None, spec: _Keys) -> RecordShape:
             "JSON Schema for `output.data`; data that does not fit is an error of kind `validation`",
             example="{type: array, items: {type: object, required: [id]}}",
         ),
+        "safe": KeyShape(
+            BooleanShape(),
+            "the author says that the call changes nothing outside, as a read: `noetl what-if --live-if-safe` may make it",
+            default=False,
+        ),
         "policy": KeyShape(TASK_POLICY, "rules that evaluate the output"),
     }
     retired = {name: each for name, each in _POOLS.items() if name not in keys}
     return RecordShape("task.spec", "Settings and rules of one task.", keys, {**_SET_UNDER_SPEC, **retired})
 
 
-_CONTAINERS = "start the job with a `shell` task that calls `kubectl` or `docker`"
-_NO_DRIVER = "there is no driver for it; send SQL to its HTTP API with `http`, or add a tool of your own"
-_PUBLIC_KINDS = {  # of the public NoETL
+_PUBLIC_KINDS = {  # of plugins, and of the public NoETL
     "agent": "call the playbook of the agent with a task of kind `playbook`, or its service with `http`",
-    "container": _CONTAINERS,
+    "container": "install the plugin noetl-container: `pip install ./plugins/container` in a checkout of NoETL",
+    "ducklake": "attach the lake in the SQL of a `duckdb` task: `ATTACH 'ducklake:…'` with `spec.external_access: true`",
     "mcp": "call the service with `http`",
     "provider": "declare a credential under `keychain`, and call the service with `http`",
     "rhai": "write the code in a `python` task",
-    "script": _CONTAINERS,
-    "snowflake": _NO_DRIVER,
-    "snowflake_transfer": _NO_DRIVER,
-    "subscription": "start an execution for each message from outside, with `POST /run/<path>`",
+    "script": "fetch the script with an `object` task, and run it with `files` of a `container` task",
+    "snowflake": (
+        "install the plugin noetl-snowflake: `pip install './plugins/snowflake[connector]'` in a checkout of NoETL"
+    ),
+    "snowflake_transfer": "read the rows with one task, and write them with another one: `snowflake` and `postgres`",
+    "subscription": "start an execution for each message: `triggers` of kind `nats` or `webhook` at the root",
 }
 
 
@@ -819,6 +825,7 @@ def _notification(shared_spec: _Keys, task: KindShape) -> RecordShape:
 
 def _block(step: RecordShape) -> RecordShape:
     keys = {name: step.keys[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
+    keys["input"] = KeyShape(_SET, "defaults for the `input` of the tasks that call the block; they are no templates")
     return RecordShape("workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS)
 
 
@@ -869,6 +876,8 @@ CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
             "user": "",
             "password": "",
             "token": "instead of user and password",
+            "creds": "instead of user and password: text of a `.creds` file",
+            "nkey": "instead of user and password: seed of an nkey, which begins with `SU`",
         },
     ),
     "bearer": ("A token for `Authorization: Bearer`.", {"token": "the token"}),
@@ -1024,7 +1033,10 @@ INPUT = RecordShape(
         "required": KeyShape(
             BooleanShape(), "false: without a value it is null; by default an input without a default is required"
         ),
-        "secret": KeyShape(BooleanShape(), "reserved: `true` is refused; declare secrets under `keychain`"),
+        "secret": KeyShape(
+            BooleanShape(),
+            "true: a text that is stored encrypted and never in the log; tasks read it as keychain.<name>",
+        ),
     },
 )
 
@@ -1041,6 +1053,10 @@ def language(kinds: Kinds) -> RecordShape:
             ),
             "version": KeyShape(UnionShape((TextShape(), NumberShape())), "version that the author maintains"),
             "description": KeyShape(TextShape(), "purpose of the playbook"),
+            "expose_as_tool": KeyShape(
+                BooleanShape(),
+                "offer it to agents as a tool of its own, with the arguments under `input`: see `noetl mcp`",
+            ),
             "labels": KeyShape(
                 MapShape(UnionShape((TextShape(), NumberShape(), BooleanShape()))),
                 "labels of its executions, by which `noetl list --label` finds them; values become texts",
@@ -1078,6 +1094,11 @@ def language(kinds: Kinds) -> RecordShape:
             ),
             "workflow": KeyShape(ListShape(step), "the steps", required=True),
             "workbook": KeyShape(MapShape(_block(step)), "named pipelines that several steps can call"),
+            "libs": KeyShape(
+                MapShape(TextShape()),
+                "modules that the code of `python` tasks can import, by file name; `noetl register` adds those that are beside the file",
+                example='{dates.py: "def first_day(): ..."}',
+            ),
         },
         {
             "vars": RetiredKey(

@@ -24,7 +24,7 @@ from noetl.playbook.dialects.public.rules import normalise
 from noetl.playbook.dialects.root_keys import declare_credentials, write_version
 from noetl.playbook.dialects.templates import rewrite_templates
 from noetl.playbook.dialects.v10 import note_mixed, refuse_reserved
-from noetl.playbook.problems import problem
+from noetl.playbook.problems import problem, with_advice
 
 __all__ = ["Dialect", "Migration", "Note", "migrate"]
 
@@ -78,7 +78,7 @@ def _laid_out(text: str, file: str) -> tuple[Layout, str]:
     """The text as a Layout, and its line break. The limits are checked first."""
     document, problems = source.parse(text, file)
     if any(each.severity == "error" for each in problems):
-        raise PlaybookError(problems)
+        raise PlaybookError([with_advice(each) for each in problems])
     if not isinstance(document.root, source.Mapping):
         message = "a playbook is a mapping with apiVersion, kind, metadata and workflow"
         raise PlaybookError([problem("not-a-playbook", document.at(()), message)])

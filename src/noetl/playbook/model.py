@@ -76,6 +76,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     at: Path
 
 
+SAFE = "safe"  # spec.safe of a task: the call changes nothing outside
+
+
 class Task(Struct, frozen=True, kw_only=True):
     """One tool call of a pipeline."""
 
@@ -264,6 +267,7 @@ class Playbook(Struct, frozen=True, kw_only=True):
     blocks: tuple[Block, ...] = ()
     triggers: tuple[Trigger, ...] = ()
     notifications: tuple[Notification, ...] = ()
+    libs: dict[str, str] = {}  # modules for the code of `python` tasks: "pkg/dates.py" → its text (D108)
 
     @property
     def entry(self) -> str:

@@ -56,6 +56,7 @@ CODES: dict[str, ProblemCode] = {
     "mixed-dialects": ProblemCode("L2", "error", "The document mixes constructs of two dialects.", "Write the whole document in one dialect, preferably in the canonical form."),
     "reserved-word": ProblemCode("L2", "error", "The language has no `case`, `pipe`, `sink` or `retry` blocks.", "Use rules instead of `case`, a list under `tool` instead of `pipe`, a task that stores the data instead of `sink`, and a rule with `do: retry` instead of `retry`."),
     "reserved": ProblemCode("L2", "warning", "The key is reserved for a later version. It is accepted and has no effect.", "Remove the key."),
+    "tool-name": ProblemCode("L2", "error", "A playbook with `metadata.expose_as_tool` is a tool for agents, and its path gives a name that such a tool cannot have.", "Choose another path. `noetl mcp` calls the playbook `shop/orders` `shop_orders`."),
     "duplicate-step": ProblemCode("L2", "error", "Two steps have the same name.", "Rename one of the steps."),
     "duplicate-task": ProblemCode("L2", "error", "Two tasks of one pipeline have the same name.", "Rename one of the tasks."),
     "duplicate-name": ProblemCode("L2", "error", "Two entries of a list have the same name.", "Rename one of the entries."),
@@ -93,7 +94,7 @@ CODES: dict[str, ProblemCode] = {
     "output-in-skip": ProblemCode("L3", "error", "A rule with `do: skip` is evaluated before the tool runs, so there is no `output` yet.", "Use another condition, or another directive."),
     "undeclared-workload": ProblemCode("L3", "warning", "`workload` has no default for this key, so a run that does not provide it fails here.", "Declare the key under `workload`, or use the filter `default`."),
     "unknown-input": ProblemCode("L3", "error", "The playbook declares its inputs under `input`, and this key of `workload` is not one of them, so no request can give it a value. It is only a warning if the template has a default for the key.", "Correct the spelling, or declare the input."),
-    "secret-input": ProblemCode("L3", "error", "The values of inputs are written to the log, so an input cannot be secret.", "Declare the secret under `keychain`, and use `auth:` or `keychain.<name>`. To let a request choose between several secrets, declare all of them, and an input with `enum` that decides which task runs."),
+    "secret-input": ProblemCode("L3", "error", "A secret input is used in a way that would show its value, or no request could give it.", "A secret input has `type: string` and no default. Fields of a task read it as `keychain.<name>`, and `auth:` names it; `workload` does not contain it. Triggers, query strings and agents cannot give it: make it optional with `required: false`, or declare it under `keychain`."),
     "unset-ctx": ProblemCode("L3", "warning", "The template reads a `ctx` value that no `set` of the playbook writes.", "Write it with `set`, correct the spelling, or use the filter `default`."),
     "unset-step": ProblemCode("L3", "warning", "The template reads a `step` value that no `set` of this step writes.", "Write it with `set`, correct the spelling, or use the filter `default`."),
     "unset-iter": ProblemCode("L3", "warning", "The template reads an `iter` value that is neither the iterator nor written by a `set` of this step.", "Write it with `set`, correct the spelling, or use the filter `default`."),
@@ -105,6 +106,7 @@ CODES: dict[str, ProblemCode] = {
     "ref-read-through": ProblemCode("L3", "error", "The template reads the content of a reference. A reference contains no data.", "Fetch the data with a task of kind `resolve`."),
     "iter-after-loop": ProblemCode("L3", "error", "The `set` of a step runs after its loop, when there is no iteration, so it cannot write to `iter`.", "Move the line to the `set` of a task, or write to `ctx` or `step`."),
     "unknown-reducer": ProblemCode("L3", "error", "There is no reducer with this name.", "Use one of the reducers that the message names."),
+    "tool-arguments": ProblemCode("L3", "error", "The `arguments` of an `mcp` task do not fit the `schema` of its tool that is saved in the task.", "Correct the arguments, or save the schema of the tool again: `noetl tools --mcp` prints it."),
     # L4
     "bad-template": ProblemCode("L4", "error", "The template has a syntax error, or it is too long or nested too deeply.", "Correct the expression."),
     "unknown-filter": ProblemCode("L4", "error", "There is no filter with this name.", "Correct the spelling. docs/reference/filters.md lists all filters."),
@@ -160,3 +162,8 @@ def problem(
 ) -> Problem:
     """Create a Problem. The default severity is that of its code."""
     return Problem(code, severity or CODES[code].severity, message, at, fix, related)
+
+
+def with_advice(problem: Problem) -> Problem:
+    """The problem with the advice of its code, if it has no fix of its own."""
+    return problem if problem.fix is not None else problem._replace(fix=CODES[problem.code].fix)

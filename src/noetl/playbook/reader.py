@@ -14,6 +14,7 @@ from noetl.output import JSON
 from noetl.playbook import source
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import REDUCERS, language
+from noetl.playbook.libs import LIBS_MAX, is_lib_name
 from noetl.playbook.model import (
     COMPENSATE,
     NOTIFY,
@@ -31,10 +32,11 @@ from noetl.playbook.model import (
     Trigger,
     Verify,
 )
+from noetl.playbook.shapes import ListShape
 from noetl.playbook.source import Document, Path
 from noetl.playbook.spec import merge
 from noetl.playbook.task_reader import TaskReader
-from noetl.playbook.validation import ProblemReport, validate_record
+from noetl.playbook.validation import ProblemReport, validate, validate_record
 from noetl.template.values import is_template
 
 _SPEC_STRUCTURE = frozenset({"policy", "entry_step", "expected_s", "methods", "mode", "max_in_flight"})
@@ -68,6 +70,16 @@ def read(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> ReadResul
     return ReadResult(document, playbook, problems)
 
 
+def read_step(document: Document, kinds: Kinds, report: ProblemReport, index: int) -> Step | None:
+    """One step of a document, with its problems; None: it is not valid as a whole."""
+    at: Path = ("workflow", index)
+    shape = language(kinds).keys["workflow"].shape
+    tree = document.find(at)
+    assert isinstance(shape, ListShape)
+    fits, data = validate(tree, shape.of, at, report) if tree is not None else (False, {})
+    return _Reader(document, kinds, report)._step(data or {}, at) if fits else None
+
+
 class _Reader:
     def __init__(self, document: Document, kinds: Kinds, report: ProblemReport) -> None:
         self.document = document
@@ -96,6 +108,7 @@ class _Reader:
             blocks=tuple(self._block(name, each) for name, each in data.get("workbook", {}).items()),
             triggers=self._triggers(data.get("triggers")),
             notifications=self._notifications(data.get(NOTIFY)),
+            libs=self._libs(data.get("libs")),
         )
 
     def _inputs(self, data: JSON) -> tuple[InputField, ...] | None:
@@ -124,6 +137,17 @@ class _Reader:
             credentials.append(Credential(name=entry.get("name", ""), kind=entry.get("kind", ""), fields=fields, at=at))
         self._unique("duplicate-name", "keychain entry", [(each.name, (*each.at, "name")) for each in credentials])
         return tuple(credentials)
+
+    def _libs(self, libs: JSON) -> dict[str, str]:
+        found = {name: text for name, text in (libs or {}).items() if isinstance(text, str)}
+        for name in found:
+            if not is_lib_name(name):
+                message = f'"{name}" is not a valid name of a module; write a relative path that ends in ".py"'
+                self.report.add("bad-name", ("libs", name), message, key=True)
+        if len(found) > LIBS_MAX:
+            message = f"there are {len(found):,} modules (limit LIBS_MAX: {LIBS_MAX}); put them into a package"
+            self.report.add("bad-value", ("libs",), message, key=True)
+        return found
 
     def _triggers(self, entries: JSON) -> tuple[Trigger, ...]:
         """Those whose kind and required keys are valid."""

@@ -92,11 +92,20 @@ class _Lines:
 
     def position(self, offset: int) -> tuple[int, int]:
         """Line and column of an offset, both from 1."""
+        starts = self._offsets()
+        line = bisect_right(starts, offset)
+        return line, offset - starts[line - 1] + 1
+
+    def offset(self, line: int, column: int) -> int:
+        """The offset of a line and column; the end of the text if it has fewer lines."""
+        starts = self._offsets()
+        return min(starts[line - 1] + column - 1, len(self._text)) if line <= len(starts) else len(self._text)
+
+    def _offsets(self) -> list[int]:
         if not self._starts:
             lines = f"{self._text}.".splitlines(keepends=True)  # so that the last line is not empty
             self._starts = [0, *accumulate(map(len, lines[:-1]))]
-        line = bisect_right(self._starts, offset)
-        return line, offset - self._starts[line - 1] + 1
+        return self._starts
 
 
 class Document(NamedTuple):
@@ -106,6 +115,7 @@ class Document(NamedTuple):
     text: str
     root: Tree | None
     lines: _Lines
+    values: int = 0  # in the text, keys included
 
     def mark(self, offset: int) -> Mark:
         return Mark(self.file, *self.lines.position(offset))
@@ -181,7 +191,11 @@ def parse(
         root = composer.document()
     except _Stop as stop:
         return ParsedDocument(Document(file, text, None, composer.lines), [*composer.problems, stop.problem])
-    return ParsedDocument(Document(file, text, root, composer.lines), composer.problems)
+    return ParsedDocument(Document(file, text, root, composer.lines, composer.values), composer.problems)
+
+
+def lines_of(text: str) -> _Lines:
+    return _Lines(text)
 
 
 def plain(tree: Tree | None) -> JSON:

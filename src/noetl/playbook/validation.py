@@ -138,12 +138,11 @@ def _by_kind(tree: source.Mapping, shape: KindShape, path: Path, report: Problem
     if record is None:
         advice = shape.advice.get(kind.value)
         suggestion = None if advice else report.similar(kind.value, shape.kinds)
-        hint = advice or f"known kinds: {_list(sorted(shape.kinds))}"
+        hint = "" if advice else f"; known kinds: {_list(sorted(shape.kinds))}"
         if suggestion:
-            hint = f'did you mean "{suggestion}"?'
-        report.add(
-            "unknown-kind", (*path, "kind"), f'there is no {shape.title} of kind "{kind.value}"; {hint}', fix=suggestion
-        )
+            hint = f'; did you mean "{suggestion}"?'
+        message = f'there is no {shape.title} of kind "{kind.value}"{hint}'
+        report.add("unknown-kind", (*path, "kind"), message, fix=advice or suggestion)
         record = shape.unknown
     return True, validate_record(tree, record, path, report)
 

@@ -65,6 +65,7 @@ def document(playbook: Playbook) -> dict[str, JSON]:
         **_some({"notify": [_notification(each) for each in playbook.notifications]}),
         "workflow": [_step(step) for step in playbook.steps],
         **_some({"workbook": {block.name: _pipeline(block, {}) for block in playbook.blocks}}),
+        **_some({"libs": playbook.libs}),
     }
 
 

@@ -7,6 +7,7 @@ from noetl.ports.limits import (
     WAITING_READ,
     Bucket,
     Grants,
+    KeyState,
     Limits,
     PermitAnswer,
     PermitEntry,
@@ -18,6 +19,7 @@ from noetl.ports.limits import (
 from noetl.ports.messages import MessageAnswer, MessageHandler, MessageSelection, MessageSource, ReceivedMessage
 from noetl.ports.saved import SavedStore, SavedValue, SavedWrite
 from noetl.ports.storage import (
+    ALL_EXECUTIONS,
     ApiToken,
     ApiTokenStore,
     Append,
@@ -26,6 +28,7 @@ from noetl.ports.storage import (
     AuditTrailEntry,
     Catalog,
     EventStore,
+    ExecutionFilter,
     ExecutionHead,
     ExecutionListing,
     ExecutionOwnership,
@@ -37,6 +40,7 @@ from noetl.ports.storage import (
     OwnedPartitions,
     Partitions,
     PendingNotifications,
+    PersonWait,
     PlaybookText,
     PlaybookVersion,
     PrintedBatch,
@@ -45,6 +49,7 @@ from noetl.ports.storage import (
     ResultStore,
     RoleGrant,
     SecretInfo,
+    SecretInputs,
     SecretProvider,
     SecretRow,
     SecretRows,
@@ -90,6 +95,7 @@ from noetl.ports.work import (
 )
 
 __all__ = [
+    "ALL_EXECUTIONS",
     "HISTORY_MAX",
     "REPLY_TIMEOUT_S",
     "WAITING_READ",
@@ -105,6 +111,7 @@ __all__ = [
     "Collect",
     "Epoch",
     "EventStore",
+    "ExecutionFilter",
     "ExecutionHead",
     "ExecutionListing",
     "ExecutionOwnership",
@@ -118,6 +125,7 @@ __all__ = [
     "Grant",
     "Grants",
     "Handler",
+    "KeyState",
     "Limits",
     "Link",
     "LogRow",
@@ -135,6 +143,7 @@ __all__ = [
     "PermitAnswer",
     "PermitEntry",
     "PermitRequest",
+    "PersonWait",
     "PlaybookText",
     "PlaybookVersion",
     "Pointer",
@@ -153,6 +162,7 @@ __all__ = [
     "SavedValue",
     "SavedWrite",
     "SecretInfo",
+    "SecretInputs",
     "SecretProvider",
     "SecretRow",
     "SecretRows",

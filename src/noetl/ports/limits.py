@@ -43,6 +43,14 @@ class Bucket(NamedTuple):
     idle_at: datetime  # from then on it is full: a new bucket is the same
 
 
+class KeyState(NamedTuple):
+    """A key in use: the limit of its newest request, and its bucket."""
+
+    in_flight: int | None = None
+    rate: Rate | None = None
+    bucket: Bucket | None = None  # None: it is full
+
+
 class PermitAnswer(NamedTuple):
     """What a change of a key has led to, in one transaction."""
 
@@ -77,6 +85,10 @@ class Limits(Protocol):
 
     async def entries(self, keys: Sequence[str] | None = None) -> list[PermitEntry]:
         """Those of these keys, or all, in the order of the requests: holders and those that wait."""
+        ...
+
+    async def keys(self) -> dict[str, KeyState]:
+        """The keys that something holds or waits for."""
         ...
 
 

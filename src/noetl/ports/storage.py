@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from noetl.engine.facts import Fact
+from noetl.engine.facts import Evaluated, Fact, Finished
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced
 from noetl.output import JSON
@@ -16,8 +16,19 @@ from noetl.playbook.model import Credential
 from noetl.ports.saved import SavedWrite
 from noetl.secret import Secret
 
+ERROR_CHARS_MAX: Final = 500  # of the error in a listing; the log has all of it
 
-class Append(NamedTuple):
+
+class PersonWait(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A `wait` task that waits for a signal: a decision of a person, or of another system."""
+
+    frame: str  # "ask#1"
+    signal: str
+    title: str = ""  # "": the author gave none
+    since: datetime | None = None
+
+
+class Append(Struct, frozen=True):
     """Facts of one execution that are committed together."""
 
     execution_id: str
@@ -28,6 +39,22 @@ class Append(NamedTuple):
     status: Status  # of the execution after these facts, so that a listing need not read the log
     saved: tuple[SavedWrite, ...] = ()  # values that outlive the execution, written with these facts
     notifies: bool = False  # it has ended, and its notifications are to be started
+    waits: tuple[PersonWait, ...] | None = None  # what a person has to decide now; None: as before
+
+    @property
+    def error(self) -> str | None:
+        """Why the execution has ended in these facts, shortened, so that a listing can show and search it."""
+        if self.status not in ("error", "cancelled"):
+            return None
+        for fact in reversed(self.facts):
+            if isinstance(fact, (Finished, Evaluated)):
+                return None if fact.error is None else _storable(fact.error.message[:ERROR_CHARS_MAX])
+        return None
+
+
+def _storable(text: str) -> str:
+    """Without the characters that a database refuses."""
+    return text.replace("\0", "\ufffd").encode(errors="replace").decode()
 
 
 class LogRow(NamedTuple):
@@ -157,27 +184,36 @@ class ExecutionHead(NamedTuple):
     pid: int | None  # of the process that holds it or held it last; None: unknown
     owner_alive: bool
     labels: dict[str, str] = {}
+    error: str | None = None  # why it ended, shortened; None: it has not failed
+    waits: tuple[PersonWait, ...] = ()  # what a person has to decide; the first ones
+
+
+class ExecutionFilter(NamedTuple):
+    """The executions that a list contains: those that fit all of these."""
+
+    status: Status | None = None
+    open_only: bool = False  # it has not ended
+    path: str | None = None
+    digest: str | None = None  # of the playbook: one of its versions
+    labels: Mapping[str, str] | None = None  # with all of these
+    since: datetime | None = None  # started then or later
+    until: datetime | None = None  # started before then
+    roots: bool = False  # without those that another one called
+    waiting: bool = False  # a person has to decide something
+    search: str | None = None  # part of the path, the error or a label `key=value`; or an end or a beginning of the id
+    within: Sequence[str] | None = None  # only paths that match one of these, as in a RoleGrant; None: all
+
+
+ALL_EXECUTIONS: Final = ExecutionFilter()
 
 
 class ExecutionListing(Protocol):
     """Queries over all executions. They read heads, never logs. Every method raises Unavailable."""
 
     async def executions(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
+        self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
-        """The newest first. `before` is the id of the last execution on the previous page.
-
-        `labels`: with all of these. `since`: started then or later. `roots`: without those that another one called.
-        """
+        """The newest first. `before` is the id of the last execution on the previous page."""
         ...
 
     async def head(self, execution_id: str) -> ExecutionHead:
@@ -200,33 +236,7 @@ class ExecutionListing(Protocol):
 class FilteredListing(ExecutionListing, Protocol):
     """A listing that a server can limit to the paths of a caller."""
 
-    async def executions(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
-        within: Sequence[str] | None = None,
-    ) -> list[ExecutionHead]:
-        """`within`: only executions whose path matches one of these, as in a RoleGrant. None: all."""
-        ...
-
-    async def count(
-        self,
-        *,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
-        within: Sequence[str] | None = None,
-    ) -> int:
+    async def count(self, wanted: ExecutionFilter = ALL_EXECUTIONS) -> int:
         """How many executions `executions` lists on all pages."""
         ...
 
@@ -440,6 +450,23 @@ class SecretRows(Protocol):
     async def list(self) -> AllRows:
         """All rows with a value, by name."""
         ...
+
+
+class SecretInputs(Protocol):
+    """The values of the secret inputs of executions, encrypted. They go with their execution, or when it ends ok.
+
+    Every method raises Unavailable.
+    """
+
+    async def inputs(self, execution_id: str) -> dict[str, Secret]:
+        """Empty: none are stored. Raises Damaged."""
+        ...
+
+    async def set_inputs(self, execution_id: str, values: Mapping[str, Secret]) -> None:
+        """Replace the values. They are durable when this returns."""
+        ...
+
+    async def remove_inputs(self, execution_id: str) -> None: ...
 
 
 class RoleGrant(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

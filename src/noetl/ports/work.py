@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from noetl.defaults import POOL
 from noetl.engine.commands import Command, Report, Start
 from noetl.engine.moves import Work
@@ -87,7 +89,7 @@ class QueueBackend(WorkQueue, Protocol):
         ...
 
 
-class Grant(NamedTuple):
+class Grant(Struct, frozen=True):
     """The right to work on a frame until the lease ends."""
 
     work: Work
@@ -97,7 +99,7 @@ class Grant(NamedTuple):
     lost: int = 0  # that many workers died with the next call, so it must not be made; 0: it may be made
 
 
-class ReportAnswer(NamedTuple):
+class ReportAnswer(Struct, frozen=True):
     """The owner's answer to a report."""
 
     word: Literal["go", "stop"]  # go: the report is committed and the worker still holds the frame

@@ -6,7 +6,6 @@ from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Final
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from noetl.clock import Clock, SystemClock
@@ -14,44 +13,19 @@ from noetl.engine.commands import Start
 from noetl.errors import Damaged, PlaybookError
 from noetl.output import JSON
 from noetl.playbook.source import TEXT_BYTES_MAX
-from noetl.replay.adapter import AnsweredCall, AnswerSource, Origin, ReplayAdapter
+from noetl.replay.adapter import AnsweredCall, AnswerSource, ReplayAdapter
 from noetl.replay.cassette import read_cassette
 from noetl.replay.coverage import PlaybookCoverage
 from noetl.replay.execution import TIMEOUT_S, Replay, installed_tools, virtual_clock
-from noetl.replay.expectations import Mismatch, mismatches, route_of
+from noetl.replay.expectations import mismatches, route_of
 from noetl.replay.programs import CompiledText, ReplayPrograms
 from noetl.replay.recording import BodyReader, RecordedExecution, Recordings
 from noetl.replay.stubs import StubSource
 from noetl.replay.suite import SuiteCase, SuiteFile, check_names, read_suite
 from noetl.runtime.memory import MemoryState
+from noetl.views.test_results import CallLine, CaseResult, Mismatch
 
 EXECUTION_ID: Final = "00000000-0000-7000-8000-000000000001"  # of every test: `execution_id` is always the same
-
-
-class CallLine(Struct, frozen=True, kw_only=True):
-    """A call of a test, for people who look for the reason of a failure."""
-
-    call: str  # `step.task`
-    frame: str
-    attempt: int
-    answer: Origin
-    status: str
-
-
-class CaseResult(Struct, frozen=True, kw_only=True):
-    """How one test ended."""
-
-    file: str
-    name: str
-    line: int  # in the file
-    mismatches: tuple[Mismatch, ...] = ()  # none: it has passed
-    seconds: float = 0.0  # of real time
-    route: tuple[str, ...] = ()  # steps in the order of scheduling
-    calls: tuple[CallLine, ...] = ()  # in the order of their ends
-
-    @property
-    def passed(self) -> bool:
-        return not self.mismatches
 
 
 class SuiteRunner:
@@ -72,7 +46,7 @@ class SuiteRunner:
             message = f'there is no file "{suite.playbook}": the path starts at the folder of the test file'
             suite.report.add("bad-value", ("playbook",), message)
             raise PlaybookError(suite.report.problems)
-        compiled = self._files[suite.playbook] = self._programs.add_file(suite.playbook)
+        compiled = self._programs.add_file(suite.playbook)
         for place, case in enumerate(suite.cases):
             if case.cassette is not None and not case.cassette.is_file():
                 suite.report.add("bad-value", ("tests", place, "cassette"), f'there is no file "{case.cassette}"')
@@ -81,8 +55,24 @@ class SuiteRunner:
                     self._cassette(case.cassette)
                 except Damaged as error:
                     suite.report.add("bad-value", ("tests", place, "cassette"), str(error))
+        return self._add(suite, compiled)
+
+    def load_texts(self, playbook: str, tests: str) -> SuiteFile:
+        """Tests of a text, which name no other files and make no calls. Raises PlaybookError."""
+        suite = read_suite(Path("tests"), tests)
+        for place, case in enumerate(suite.cases):
+            if case.cassette is not None:
+                message = "a cassette is a file, and there are no files here: write its answers as `stubs`"
+                suite.report.add("bad-value", ("tests", place, "cassette"), message)
+            if case.on_miss == "live" or any(each.live for each in case.stubs):
+                message = "no calls are made here: answer them with `output` or `fail`"
+                suite.report.add("bad-value", ("tests", place), message)
+        return self._add(suite, self._programs.add(playbook, "playbook"))
+
+    def _add(self, suite: SuiteFile, compiled: CompiledText) -> SuiteFile:
         if problems := [*suite.report.problems, *check_names(suite, compiled.program)]:
             raise PlaybookError(problems)
+        self._files[suite.playbook] = compiled
         return suite
 
     async def run(self, suite: SuiteFile, names: Iterable[str] | None = None) -> AsyncIterator[CaseResult]:

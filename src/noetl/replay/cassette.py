@@ -10,6 +10,7 @@ import gzip
 import hashlib
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -40,7 +41,13 @@ _KEYS: Final = (
     r"|(?:api|private|secret|access|account)[_-]?key|secret_access_key|credentials?|dsn"
 )
 _SECRET: Final = re.compile(_KEYS, re.IGNORECASE)
-_IN_TEXT: Final = re.compile(rf"""(\b(?:{_KEYS})\\*["']?\s*[:=]\s*\\*["']?)[^"'\s,;&}}\\]+""", re.IGNORECASE)
+_SCHEMES: Final = r"(?:bearer|basic|digest|negotiate|token|apikey)"
+_IN_TEXT: Final = re.compile(
+    rf"""(?P<before>(?:\b|(?<=%26)|(?<=%3f)|(?<=%22)|(?<=\\[nrt]))(?P<key>{_KEYS})"""
+    rf"""(?:%22|\\*["'])?\s*(?:[:=]|%3[ad])[\s\[]*(?:%22|\\*["'])?(?:{_SCHEMES}(?:\s+|%20|\+))?)"""
+    r"""[^"'\s,;&}\\<>]+""",
+    re.IGNORECASE,
+)
 
 
 class CassetteFiles(NamedTuple):
@@ -89,7 +96,7 @@ class _Writer:
         if call.started_at is not None:
             entry["at"] = instant(call.started_at)
         entry |= {"position": call.position, "ms": call.ms}
-        output, body = self._quiet(call.output), None
+        output, body = call.output, None
         if output.ref is not None and output.data is None and not is_foreign(output.ref):
             body = await self._stored(output.ref)
             output = replace(output, ref=None)
@@ -100,15 +107,6 @@ class _Writer:
         if body is not None:
             entry["body"] = body
         return entry
-
-    def _quiet(self, output: Output) -> Output:
-        """Messages of failures quote what a service has answered, which may be a credential."""
-        if output.error is not None:
-            output = replace(output, error=replace(output.error, message=_quiet_text(output.error.message)))
-        if tries := output.meta.get("tries"):
-            quiet = [{**each, "message": _quiet_text(each["message"])} if "message" in each else each for each in tries]
-            output = replace(output, meta={**output.meta, "tries": quiet})
-        return output
 
     async def _stored(self, ref: dict[str, JSON]) -> dict[str, JSON]:
         """The body of a stored result. One that is no JSON is a file, which the worker has not masked."""
@@ -127,22 +125,43 @@ class _Writer:
         self.made.bodies[name] = gzip.compress(body, mtime=0)
         return name
 
-    def redact(self, value: JSON) -> JSON:
-        if isinstance(value, dict):
-            return {key: self._redacted(key, each) for key, each in value.items()}
-        if isinstance(value, list):
-            return [self.redact(each) for each in value]
+    def redact(self, value: JSON, *, all: bool = False) -> JSON:
+        """The value without credentials. `all`: it is the value of a key that holds them."""
+        match value:
+            case dict():
+                return {key: self._redacted(key, each, all=all) for key, each in value.items()}
+            case list():
+                return [self.redact(each, all=all) for each in value]
+            case str() if all:
+                return SHOWN
+            case str():
+                return self._text(value)
+            case int() | float() if all and not isinstance(value, bool):
+                return SHOWN
         return value
 
-    def _redacted(self, key: str, value: JSON) -> JSON:
-        if value is not None and value != SHOWN and not isinstance(value, bool | dict) and _SECRET.fullmatch(key):
-            self.made.redacted[key] = self.made.redacted.get(key, 0) + 1
-            return SHOWN
-        return self.redact(value)
+    def _redacted(self, key: str, value: JSON, *, all: bool) -> JSON:
+        if all or not _SECRET.fullmatch(key):
+            return self.redact(value, all=all)
+        if (redacted := self.redact(value, all=True)) != value:
+            self._count(key)
+        return redacted if isinstance(value, dict) or redacted == value else SHOWN
 
+    def _text(self, text: str) -> str:
+        if text[:1] in ("{", "["):  # JSON in a text
+            with suppress(msgspec.DecodeError, RecursionError):
+                inner = msgspec.json.decode(text)
+                redacted = self.redact(inner)
+                return text if redacted == inner else msgspec.json.encode(redacted).decode()
+        return _IN_TEXT.sub(self._in_text, text)
 
-def _quiet_text(text: str) -> str:
-    return _IN_TEXT.sub(rf"\1{SHOWN}", text)
+    def _in_text(self, found: re.Match[str]) -> str:
+        """A message, an address or JSON in a text may quote a credential."""
+        self._count(found["key"])
+        return f"{found['before']}{SHOWN}"
+
+    def _count(self, key: str) -> None:
+        self.made.redacted[key] = self.made.redacted.get(key, 0) + 1
 
 
 async def make_cassette(

@@ -3,78 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Literal, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
 
-from msgspec import Struct
-
+from noetl.ids import place_of_frame
 from noetl.net.program import CompiledTask, Program
 from noetl.replay.adapter import AnsweredCall, ReplayAdapter
 from noetl.replay.execution import ReplayedExecution
 from noetl.replay.recording import RecordedExecution, Recordings, RoutedStep, routed
+from noetl.views.what_if import CallChange, CallCounts, Divergence, ReplayCoverage, RouteChange, WhatIfReport
 
 CHANGES_MAX: Final = 100  # calls that are listed
-OutputVerdict: TypeAlias = Literal["same", "differs"]
-
-
-class Divergence(Struct, frozen=True, kw_only=True):
-    """The first thing that is different."""
-
-    seq: int  # of the recorded log
-    step: str
-    why: str
-
-
-class RouteChange(Struct, frozen=True, kw_only=True):
-    """Steps in the order of scheduling."""
-
-    same: bool
-    recorded: tuple[str, ...]
-    replayed: tuple[str, ...]
-
-
-class CallCounts(Struct, frozen=True, kw_only=True):
-    same: int = 0
-    changed: int = 0  # the input or the code differs; answered with the recorded output
-    missing: int = 0  # not recorded
-    live: int = 0  # made; always 0, because nothing is called
-    unused: int = 0  # recorded and not asked for
-
-
-class CallChange(Struct, frozen=True, kw_only=True):
-    """A call that is not the recorded one."""
-
-    call: str
-    frame: str
-    what: Literal["changed", "missing"]
-    seq: int  # of the recorded call; 0: there is none
-
-
-class ReplayCoverage(Struct, frozen=True, kw_only=True):
-    """How many calls of the replay have a recorded answer for exactly their input."""
-
-    answered: int
-    of: int
-
-    @property
-    def percent(self) -> float:
-        return 100.0 if not self.of else 100 * self.answered / self.of
-
-
-class WhatIfReport(Struct, frozen=True, kw_only=True):
-    """What would have been different."""
-
-    execution_id: str
-    path: str
-    differs: bool
-    status: tuple[str, str]  # recorded, replayed
-    first_divergence: Divergence | None
-    routes: RouteChange
-    calls: CallCounts
-    changes: tuple[CallChange, ...]  # the first of them
-    output: OutputVerdict
-    coverage: ReplayCoverage
-    error: str | None = None  # the failure of the replay
 
 
 def compare_replay(
@@ -94,10 +33,10 @@ def compare_replay(
         unused=len(unused),
     )  # fmt: skip
     is_same_route = Counter(each.arc for each in recorded.route) == Counter(each.arc for each in route)
-    found = sorted(
-        [*_of_calls(effects), *_of_routes(recorded.route, route), *_of_end(recorded, replayed)],
-        key=lambda each: each.seq,
-    )
+    # In this order where two are at the same place: a call that is new follows the arc that leads to it.
+    changed, new = _of_calls(effects)
+    routes = _of_routes(recorded.route, route, _ends(recorded))
+    found = sorted([*changed, *routes, *new, *_of_end(recorded, replayed)], key=lambda each: each.seq)
     if unused and not found:
         place = unused[0]
         why = f"the call of task {place.task} in {place.frame} is not made any more"
@@ -127,28 +66,36 @@ def compare_replay(
 def _changes(effects: Sequence[AnsweredCall]) -> Iterator[CallChange]:
     listed = 0
     for each in effects:
-        if each.origin in ("changed", "missing") and listed < CHANGES_MAX:
-            listed += 1
-            what: Literal["changed", "missing"] = "changed" if each.origin == "changed" else "missing"
-            yield CallChange(call=each.call.name, frame=each.call.frame, what=what, seq=each.seq)
+        match each.origin:
+            case "changed" | "missing" | "live" as what if listed < CHANGES_MAX:
+                listed += 1
+                yield CallChange(call=each.call.name, frame=each.call.frame, what=what, seq=each.seq)
 
 
-def _of_calls(effects: Iterable[AnsweredCall]) -> Iterator[Divergence]:
-    """The first call that was not recorded like this."""
+def _of_calls(effects: Iterable[AnsweredCall]) -> tuple[list[Divergence], list[Divergence]]:
+    """The first call that was not recorded like this: it was recorded in another way, or not at all."""
     last = 0
     for each in effects:
-        if each.origin == "changed":
-            why = f"the input or the code of {each.call.name} differs in {each.call.frame}"
-            yield Divergence(seq=each.seq, step=each.call.step, why=why)
-            return
-        if each.origin == "missing":
-            why = f"the call of {each.call.name} in {each.call.frame} was not recorded"
-            yield Divergence(seq=last, step=each.call.step, why=why)
-            return
+        made = ": the call was made" if each.origin == "live" else ""
+        if each.origin == "changed" or (made and each.seq):
+            why = f"the input or the code of {each.call.name} differs in {each.call.frame}{made}"
+            return [Divergence(seq=each.seq, step=each.call.step, why=why)], []
+        if each.origin == "missing" or made:
+            why = f"the call of {each.call.name} in {each.call.frame} was not recorded{made}"
+            return [], [Divergence(seq=last, step=each.call.step, why=why)]
         last = max(last, each.seq)
+    return [], []
 
 
-def _of_routes(recorded: Sequence[RoutedStep], replayed: Sequence[RoutedStep]) -> Iterator[Divergence]:
+def _ends(recorded: RecordedExecution) -> dict[str, int]:
+    """Step → seq of its last recorded call, or of its scheduling: its arcs were evaluated after that."""
+    seqs = {each.step: each.seq for each in reversed(recorded.route)}
+    return seqs | {place_of_frame(each.frame).partition("/")[0]: each.seq for each in recorded.calls}
+
+
+def _of_routes(
+    recorded: Sequence[RoutedStep], replayed: Sequence[RoutedStep], ends: Mapping[str, int]
+) -> Iterator[Divergence]:
     """The first step that only one of them has. The order of independent branches does not count."""
     left = Counter(each.arc for each in replayed)
     place = len(recorded)
@@ -159,12 +106,11 @@ def _of_routes(recorded: Sequence[RoutedStep], replayed: Sequence[RoutedStep]) -
             place = number
             yield Divergence(seq=each.seq, step=each.step, why=f"{_arrival(each)} was recorded and does not happen")
     known = Counter(each.arc for each in recorded)
-    seqs = {each.step: each.seq for each in reversed(recorded)}
     for each in replayed:
         if known[each.arc]:
             known[each.arc] -= 1
         else:
-            before = max((seqs.get(origin, 0) for origin in each.origins), default=0)
+            before = max((ends.get(origin, 0) for origin in each.origins), default=0)
             yield Divergence(seq=before, step=each.step, why=f"{_arrival(each)} happens and was not recorded")
             return
 

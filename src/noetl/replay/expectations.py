@@ -13,21 +13,11 @@ from noetl.output import JSON
 from noetl.replay.adapter import ReplayAdapter
 from noetl.replay.execution import WAITING, ReplayedExecution
 from noetl.replay.suite import Expectation
+from noetl.views.test_results import Mismatch
 
 VALUE_CHARS_MAX = 200
 DIFFERENCES_MAX = 20  # of one value
 MISSES_SHOWN_MAX = 5
-
-
-class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One expectation that is not met."""
-
-    what: str  # "output.rows"
-    expected: str
-    actual: str
-
-    def __str__(self) -> str:
-        return f"{self.what}: expected {self.expected}, got {self.actual}"
 
 
 def route_of(replayed: ReplayedExecution) -> list[str]:

@@ -10,11 +10,11 @@ from noetl.checks.checker import Checked, check
 from noetl.control.playbooks import digest_of, document_problems
 from noetl.control.refusals import path_in
 from noetl.errors import NotFound, PlaybookError
-from noetl.net.program import Program
+from noetl.net.program import CompiledTask, Program
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import Credential
+from noetl.playbook.model import SAFE, Credential
 from noetl.playbook.source import TEXT_BYTES_MAX, parse
-from noetl.ports import FetchedCredential, PlaybookText
+from noetl.ports import FetchedCredential, PlaybookText, SecretProvider
 from noetl.secret import Secret
 from noetl.worker.keychain import KNOWN_FIELDS
 
@@ -32,8 +32,11 @@ class CompiledText(NamedTuple):
 class ReplayPrograms:
     """Compiled once for all executions that share it. Implements ProgramSource."""
 
-    def __init__(self, kinds: Kinds) -> None:
+    def __init__(self, kinds: Kinds, credentials: SecretProvider | None = None) -> None:
+        """`credentials`: of tasks that may be called (`spec.safe`); None: there are only placeholders."""
         self._kinds = kinds
+        self._credentials = credentials
+        self._safe: set[str] = set()  # keychain entries of tasks that may be called
         self._texts: dict[str, CompiledText] = {}  # by digest
         self._registered: dict[str, str] = {}  # path → digest
         self._owners: dict[int, str] = {}  # id of a model.Task → the step or block that has it
@@ -68,7 +71,14 @@ class ReplayPrograms:
             for read in use.template.reads:
                 if read.path[0] == "keychain" and len(read.path) > 2:
                     self._fields.setdefault(str(read.path[1]), set()).add(str(read.path[2]))
+        for compiled_pipeline in program.pipelines:
+            for task in compiled_pipeline.source_tasks:
+                self._safe |= _entries_of(task) if task.spec.get(SAFE) is True else set()
         return compiled
+
+    def has_credentials(self, task: CompiledTask) -> bool:
+        """Are its credentials here, or does it need none?"""
+        return self._credentials is not None or not _entries_of(task)
 
     def owner_of(self, task: object) -> str:
         """The step or block of a model.Task."""
@@ -94,13 +104,13 @@ class ReplayPrograms:
     async def find(self, path: str, near: str | None = None, version: int | None = None) -> str:
         del version  # a test has the current text only
         folder = (await self.by_digest(near)).folder if near is not None else None
-        if folder is not None and (file := self._beside(Path(folder), path)) is not None:
+        if folder is not None and (file := self.beside(Path(folder), path)) is not None:
             return self.add_file(file).program.digest
         if path in self._registered:
             return self._registered[path]
         raise NotFound(f'no playbook "{path}": no such file beside the caller, and none registered')
 
-    def _beside(self, folder: Path, path: str) -> Path | None:
+    def beside(self, folder: Path, path: str) -> Path | None:
         """The file of this name, or the file in the folder whose `metadata.path` it is."""
         if (file := folder / path).is_file():
             return file
@@ -115,9 +125,17 @@ class ReplayPrograms:
     # The protocol SecretProvider
 
     async def fetch(self, credential: Credential, *, fresh: bool = False) -> FetchedCredential:
-        """Placeholders: nothing that runs here has real credentials."""
-        del fresh
+        """Placeholders, except for tasks that may be called."""
+        if self._credentials is not None and credential.name in self._safe:
+            return await self._credentials.fetch(credential, fresh=fresh)
         fields = self._fields.get(credential.name, set())
         fields = fields | set(KNOWN_FIELDS.get(credential.kind, ()))
         values = {field: Secret(f"placeholder-{credential.name}-{field}") for field in sorted(fields)}
         return FetchedCredential(values or {"": Secret(f"placeholder-{credential.name}")}, "placeholder")
+
+
+def _entries_of(task: CompiledTask) -> set[str]:
+    """The keychain entries that it uses."""
+    reads = (read.path for value in (task.fields, task.input) for read in value.reads)
+    found = {str(path[1]) for path in reads if path[0] == "keychain" and len(path) > 1}
+    return found if task.auth is None else found | {task.auth}

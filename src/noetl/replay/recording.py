@@ -27,6 +27,7 @@ from noetl.engine.facts import (
 from noetl.engine.scopes import is_foreign
 from noetl.errors import Damaged, NotFound
 from noetl.ids import call_id, frame_id, frame_parts, place_of_frame, step_of_token
+from noetl.net.program import FilesOfTask
 from noetl.output import JSON, Output, failed
 from noetl.replay.adapter import Answer, MadeCall
 from noetl.runtime.memory import MemoryState
@@ -52,6 +53,7 @@ class RecordedCall(Struct, frozen=True, kw_only=True):
     ms: float = 0.0
     seq: int = 0  # of its fact
     position: int = 0  # of the call in its frame, with those of pure tasks
+    files: dict[str, str] | None = None  # a part of its code, with digests; None: not known, as in a cassette
 
 
 class RecordedSignal(Struct, frozen=True, kw_only=True):
@@ -135,7 +137,7 @@ class _Reading:
         call = RecordedCall(
             frame=frame, task=fact.task, occurrence=1 + sum(each.task == fact.task for each, _ in known),
             output=fact.output, input_hash=fact.input_hash, started_at=fact.started_at, ms=fact.ms, seq=event.seq,
-            position=fact.call,
+            position=fact.call, files=fact.files,
         )  # fmt: skip
         known.append((call, fact.directive == "fail"))
 
@@ -216,7 +218,7 @@ class _Index:
             input = task.input(called.scope, Moment(at, f"{seed}/input"))
         except TemplateError:  # it reads the keychain, which is not in the scope
             return False
-        return called._replace(fields={**task.code, **fields}, input=input).input_hash == recorded.input_hash
+        return replace(called, fields={**task.code, **fields}, input=input).input_hash == recorded.input_hash
 
 
 class Recordings:
@@ -229,13 +231,19 @@ class Recordings:
         read_body: BodyReader,
         memory: MemoryState,
         changed: Collection[tuple[str, str, str]] = (),
+        *,
+        files: FilesOfTask | None = None,
     ) -> None:
-        """`changed`: (path, step, task) whose code differs from the recorded one, which no hash shows."""
+        """`changed`: (path, step, task) whose code differs from the recorded one, which no hash shows.
+
+        `files`: what the code includes now; None: this is not compared.
+        """
         self._indexes = {root: _Index(recorded)}
         self._read_body = read_body
         self._write_body = memory.results.put
         self._clock = memory.clock
         self._changed = changed
+        self._files = files
         self._free = [each for child in recorded.children for each in child.tree()]
         self._adopt_by_id()
 
@@ -287,12 +295,17 @@ class Recordings:
         if same:
             index.claimed.add(recorded.seq)
         self._follow(index, recorded)
-        if (index.recorded.path, call.step, call.task) in self._changed:
+        if (index.recorded.path, call.step, call.task) in self._changed or self._has_other_files(call, recorded):
             same = False
         if (tried := _earlier_try(recorded, call)) is not None:
             return Answer(tried, "same" if same else "changed", recorded.seq)
         output = await self._loaded(call, recorded.output)
         return Answer(_without_tries(output), "same" if same else "changed", recorded.seq)
+
+    def _has_other_files(self, call: MadeCall, recorded: RecordedCall) -> bool:
+        if self._files is None or recorded.files is None:
+            return False
+        return recorded.files != self._files(call.called.task, call.called.folder).digests
 
     async def _loaded(self, call: MadeCall, output: Output) -> Output:
         """With its data, which may be in the result store. Raises Damaged when it is gone."""

@@ -32,10 +32,10 @@ from noetl.control.ownership import ExecutionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.saved import SavedAtStart
-from noetl.control.sweeper import sweep
+from noetl.control.sweeper import load_all, sweep
 from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, NOTIFY_WAIT_S, SWEEP_S
 from noetl.engine import Event
-from noetl.engine.commands import Command, Start
+from noetl.engine.commands import Command, SetBreakpoint, Start
 from noetl.engine.facts import ForkOrigin
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State, Status
@@ -52,6 +52,7 @@ from noetl.worker.frame_driver import CURRENT_FRAME
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Lineage, Refs
 from noetl.worker.result_stores import NamedStore, ResultStores, StoreSelector
+from noetl.worker.task_files import TaskFiles
 from noetl.worker.worker import LogLineHook, Worker, WorkerPorts
 
 if TYPE_CHECKING:
@@ -266,6 +267,12 @@ class RuntimeHooks(NamedTuple):
     on_unavailable: Sequence[UnavailableHook] = ()  # after a failed commit
 
 
+def _control_settings(settings: Settings, slots: int, *, served: bool) -> ControlSettings:
+    """Raises Rejected."""
+    reserve = settings.slot_reserve_share if served else 0.0  # `noetl run` has one execution
+    return ControlSettings(window=2 * slots, public_url=settings.public_url.rstrip("/"), slot_reserve=reserve)
+
+
 class EmbeddedRuntime:
     """One process that runs executions."""
 
@@ -293,20 +300,20 @@ class EmbeddedRuntime:
             storage.catalog, tools.kinds() if kinds is None else kinds, lambda path: path.read_text("utf-8")
         )
         self.providers = LazyProviders(storage, served=served)
-        self._running = RunningCalls(storage.database)
-        keychain = Keychain(self.providers, clock)
+        self._running, keychain = RunningCalls(storage.database), Keychain(self.providers, clock)
         queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
         self.control = Control(
             ControlPorts(storage.store, queue, results, limits=storage.limits, pending=storage.store),
             self.playbooks,
             ExecutionOwners(SqliteOwnership(storage.database)),
             clock,
-            ControlSettings(window=2 * slots, public_url=settings.public_url.rstrip("/")),
+            _control_settings(settings, slots, served=served),
             hooks=ControlHooks(
                 on_commit=(self._on_commit,),
                 on_unavailable=(self._on_unavailable, *hooks.on_unavailable),
                 on_start=(keychain.resolve_for_start, SavedAtStart(storage.saved)),
                 post=storage.inbox.post,
+                files=TaskFiles(tools),
                 crashes=self._running,
             ),
         )
@@ -332,11 +339,14 @@ class EmbeddedRuntime:
         execution_id: str | None = None,
         by: str | None = None,
         fork: ForkOrigin | None = None,
+        breakpoints: Sequence[SetBreakpoint] = (),
     ) -> str:
         """Start an execution; its request is committed when this returns. `fork`: it keeps work of this one."""
         id = execution_id or self.clock.new_id()
-        start = Start(workload=workload, ctx=ctx or {}, labels=labels or {}, by=by, fork=fork)
-        await self.control.start(id, digest, start)
+        start = Start(
+            workload=workload, ctx=ctx or {}, labels=labels or {}, by=by, fork=fork, breakpoints=tuple(breakpoints)
+        )
+        await self.control.start(id, digest, start, is_new=execution_id is None)
         return id
 
     async def refuse(self, refusal: Refusal) -> str:
@@ -350,6 +360,10 @@ class EmbeddedRuntime:
         live = await self.control.load(execution_id)
         await sweep(self.control)
         return live.state
+
+    async def adopt_all(self, execution_ids: Sequence[str]) -> None:
+        """Continue those of the executions that have no owner."""
+        await load_all(self.control, execution_ids)
 
     async def command(self, execution_id: str, command: Command) -> None:
         await self.control.command(execution_id, command)
@@ -450,7 +464,8 @@ async def open_embedded(
 ) -> AsyncIterator[EmbeddedRuntime]:
     clock = clock or SystemClock()
     storage = open_local_store(path, clock)
-    runtime = EmbeddedRuntime(storage, clock, Tools.installed(), slots=slots, hooks=hooks)
+    tools = Tools.installed(user=Settings.from_environment().find_tool_user())
+    runtime = EmbeddedRuntime(storage, clock, tools, slots=slots, hooks=hooks)
     runtime.open()
     try:
         yield runtime

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from noetl import __version__
 from noetl.adapters.memory import MemoryFeed
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
+from noetl.control.current_work import current_work
 from noetl.control.live_execution import LiveExecution
 from noetl.control.message_triggers import MessageTriggers
 from noetl.control.refusals import Refusal
@@ -19,8 +21,7 @@ from noetl.control.triggers import Triggers
 from noetl.defaults import EMBEDDED_SLOTS, POOL
 from noetl.engine import Event
 from noetl.engine.facts import Requested
-from noetl.errors import NotFound, PlaybookError, Rejected, Unavailable
-from noetl.ports import ExecutionHead, FeedEvent, WorkerInfo
+from noetl.ports import ExecutionFilter, ExecutionHead, FeedEvent, WorkerInfo
 from noetl.runtime.embedded import EMBEDDED_WORKER, EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.messages import LazyMessages
@@ -32,6 +33,7 @@ from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 
 PAGE = 1_000  # executions that are listed at once
+ADOPT_S = 1.0  # the start waits so long until open executions are taken over
 
 
 class EmbeddedWorkerRegistry:
@@ -69,19 +71,19 @@ class LocalServer:
 
     def __init__(self, storage: LocalStore, clock: Clock, *, served: bool = True, nats: str | None = None) -> None:
         """`nats`: the address of the server's NATS, for triggers; None: it has none."""
-        networks = Settings.from_environment().networks
-        tools = Tools.installed(AddressPolicy.of_server(networks)) if served else Tools.installed()
+        settings = Settings.from_environment()
+        networks = settings.networks
+        tools = Tools.installed(AddressPolicy.of_server(networks) if served else None, settings.find_tool_user())
         kinds = tools.kinds()
-        self.feed = MemoryFeed()
-        self.instruments = Instrumentation(clock, "server")
+        self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
         hooks = RuntimeHooks(
             on_commit=(self.instruments.on_commit, self._publish_commit),
             on_log_line=(self._publish_line,),
             on_unavailable=(self.instruments.on_unavailable,),
         )
         self.runtime = EmbeddedRuntime(storage, clock, tools, kinds=kinds, served=served, hooks=hooks)
-        self.instruments.read_gauges(self.runtime.control)
         control = self.runtime.control
+        self.instruments.read_gauges(control)
         ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
         self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
         fetch_secret = Keychain(self.runtime.providers, clock).get
@@ -112,6 +114,7 @@ class LocalServer:
             fetch_secret=fetch_secret,
             saved=storage.saved,
             limits=storage.limits,
+            current_work=lambda: current_work(control),
             resume_orphan=self._adopt,
         )
         self._storage = storage
@@ -143,17 +146,28 @@ class LocalServer:
         await self.instruments.close()
         await self.runtime.close()
 
-    async def adopt_open(self) -> None:
+    async def adopt_open_soon(self) -> None:
+        """A server with many open executions answers requests while it still takes them over."""
+        adoption = asyncio.ensure_future(self._adopt_open())
+        await asyncio.wait({adoption}, timeout=ADOPT_S)
+        if adoption.done():
+            adoption.result()
+        else:
+            self._background.spawn(_finish(adoption))
+
+    async def _adopt_open(self) -> None:
         """Continue open executions without a live owner.
 
         `noetl ui` continues only executions that the API started; others continue with `noetl resume`.
         """
         before: str | None = None
-        while heads := await self._storage.listing.executions(PAGE, before=before, open_only=True):
-            for head in heads:
-                if not head.owner_alive and (self._served or await self._was_started_by_api(head)):
-                    with suppress(Rejected, NotFound, Unavailable, PlaybookError):
-                        await self.runtime.adopt(head.execution_id)
+        while heads := await self._storage.listing.executions(PAGE, ExecutionFilter(open_only=True), before=before):
+            orphans = [
+                head.execution_id
+                for head in heads
+                if not head.owner_alive and (self._served or await self._was_started_by_api(head))
+            ]
+            await self.runtime.adopt_all(orphans)
             before = heads[-1].execution_id
 
     async def _was_started_by_api(self, head: ExecutionHead) -> bool:
@@ -167,6 +181,10 @@ class LocalServer:
         await self.runtime.adopt(execution_id)
 
 
+async def _finish(task: asyncio.Future[None]) -> None:
+    await task
+
+
 @asynccontextmanager
 async def open_local_server(
     path: Path, clock: Clock | None = None, *, served: bool = True, nats: str | None = None
@@ -177,7 +195,7 @@ async def open_local_server(
     server.open()
     try:
         server.instruments.start_tracing(Settings.from_environment(), EMBEDDED_WORKER, storage.store)
-        await server.adopt_open()
+        await server.adopt_open_soon()
         yield server
     finally:
         await server.close()

@@ -281,7 +281,7 @@ class MemoryRuntime:
 
     def _record(self, live: LiveExecution, events: list[Event]) -> None:
         for event in events:
-            self.events.append(CommittedEvent(live.id, *event))
+            self.events.append(CommittedEvent(live.id, event.seq, event.at, event.fact))
             if isinstance(event.fact, Processed):
                 self._ended.setdefault(live.id, asyncio.Event()).set()
 

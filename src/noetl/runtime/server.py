@@ -30,6 +30,7 @@ from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
+from noetl.control.current_work import current_work
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.dispatch import Outbox
 from noetl.control.executions import Control
@@ -57,6 +58,7 @@ from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.link_keys import ADVICE, RefusedRequests, link_keys
 from noetl.runtime.settings import Settings
 from noetl.server.services import Services
+from noetl.server.timeline_documents import pool_load
 from noetl.telemetry.control_metrics import measure_loop_lag
 from noetl.telemetry.logs import HiddenSecrets, redaction
 from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
@@ -121,7 +123,8 @@ class ServerRuntime:
         self.registry = LinkWorkerRegistry(self.connection, clock, guard=guard)
         self._poll = WorkerPoll(self.connection)
         self.results = open_shared_stores(settings, options.nats)
-        self.secrets = StoredSecrets(PostgresSecretRows(self.database), KeyFile(), clock)
+        rows, inputs = PostgresSecretRows(self.database), PostgresSecretRows(self.database, "secret_inputs")
+        self.secrets = StoredSecrets(rows, inputs, KeyFile(), clock)
         policy = SourcePolicy.of_server(*settings.secret_sources)
         self.providers = CredentialProviders(self.secrets, clock, policy=policy)
         self._hidden = HiddenSecrets(self.providers, redaction)
@@ -151,6 +154,7 @@ class ServerRuntime:
             resend_s=resend_s,
             settle_s=min(SETTLE_S, resend_s),
             public_url=self._settings.public_url.rstrip("/"),
+            slot_reserve=self._settings.slot_reserve_share,
         )
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.outbox, instruments.metrics, clock, instruments.pending)
@@ -160,9 +164,15 @@ class ServerRuntime:
             on_load=(self._poll.send,),
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
             window=lambda pool: max(WINDOW_MIN, 2 * self.registry.slots(pool)),
+            is_full=self._is_full,
         )
         ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits, self.store)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
+
+    def _is_full(self, pool: str) -> bool:
+        """Whether the pool has workers, and all their slots were busy at their last announcements."""
+        load = pool_load(self.registry, pool)
+        return 0 < load.slots <= load.busy
 
     def _make_triggers(self) -> Triggers:
         store, control = PostgresTriggers(self.database), self.control
@@ -204,6 +214,7 @@ class ServerRuntime:
             fetch_secret=Keychain(self._hidden, self.clock).get,
             saved=PostgresSaved(self.database),
             limits=self.limits,
+            current_work=lambda: current_work(self.control),
         )
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:

@@ -22,8 +22,10 @@ from noetl.defaults import (
     OIDC_SCOPES,
     SESSION_HOURS,
     SESSION_IDLE_HOURS,
+    SLOT_RESERVE,
 )
 from noetl.errors import Rejected
+from noetl.tool import ToolUser
 
 DATABASE: Final = "NOETL_DB"
 RESULTS: Final = "NOETL_RESULTS"
@@ -35,6 +37,7 @@ POOL_KEY: Final = "NOETL_POOL_KEY"
 POOL_KEYS: Final = "NOETL_POOL_KEYS"
 LOG: Final = "NOETL_LOG"
 NETWORKS: Final = "NOETL_ALLOW_NETWORKS"
+TOOL_USER: Final = "NOETL_TOOL_USER"
 TOKEN: Final = "NOETL_TOKEN"
 
 PUBLIC_URL: Final = "NOETL_PUBLIC_URL"
@@ -45,6 +48,7 @@ OIDC_SECRET_FILE: Final = "NOETL_OIDC_CLIENT_SECRET_FILE"
 OIDC_ROLES: Final = "NOETL_OIDC_ROLES"
 
 LEASE_MIN_S: Final = 1.0
+SLOT_RESERVE_MAX: Final = 0.9
 SESSION_HOURS_MIN: Final = 0.1
 SESSION_HOURS_MAX: Final = 24 * 31
 BYTES_LIMIT: Final = 1 << 40
@@ -154,6 +158,16 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="servers, workers",
         ),
     ] = ""
+    tool_user: Annotated[
+        str,
+        Variable(
+            TOOL_USER,
+            "The user that runs the programs of `python`, `shell`, `quantum` and `mcp` tasks. The process itself must"
+            " run as root.",
+            "none: the user of the process",
+            read_by="workers, servers on a file, `noetl run`",
+        ),
+    ] = ""
     secret_variables: Annotated[
         str,
         Variable(
@@ -183,6 +197,16 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="servers, workers",
         ),
     ] = f"{LEASE_S:g}"
+    slot_reserve: Annotated[
+        str,
+        Variable(
+            "NOETL_SLOT_RESERVE",
+            "The share of the slots of a pool, from 0 to 0.9, that one execution leaves to others, so that a long loop"
+            " does not delay small executions. The default has an effect in pools with eight or more slots.",
+            f"`{SLOT_RESERVE:g}`",
+            read_by="servers",
+        ),
+    ] = f"{SLOT_RESERVE:g}"
     keep: Annotated[
         str,
         Variable(
@@ -352,6 +376,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         return max(LEASE_MIN_S, _number("NOETL_LEASE", self.lease, "a number of seconds, such as 30"))
 
     @property
+    def slot_reserve_share(self) -> float:
+        """Raises Rejected."""
+        wanted = "a share from 0 to 0.9, such as 0.125"
+        share = _number("NOETL_SLOT_RESERVE", self.slot_reserve, wanted)
+        if not 0 <= share <= SLOT_RESERVE_MAX:
+            raise Rejected("bad-setting", f"NOETL_SLOT_RESERVE must be {wanted}")
+        return share
+
+    @property
     def keep_days(self) -> float | None:
         """None: executions are kept forever. Raises Rejected."""
         return _number("NOETL_KEEP_DAYS", self.keep, "a number of days, such as 90") if self.keep else None
@@ -379,6 +412,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     def result_stores(self, *, default: str = "files") -> list[str]:
         """The configured result stores, the default first."""
         return self.results.split() or [default]
+
+    def find_tool_user(self) -> ToolUser | None:
+        """None: that of the process. Raises Rejected."""
+        return ToolUser.find(self.tool_user) if self.tool_user else None
 
     @property
     def secret_sources(self) -> tuple[str, str | None, str]:

@@ -63,12 +63,12 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
 async def _check_limit(connection: ASGIConnection[Any, Any, Any, Any], limit: Any, caller: Caller, scope: str) -> None:
     if limit == BY_EXECUTION:
         services: Services = connection.app.state[CONTEXT].services
-        await _check_execution(services, caller, scope, connection.path_params["execution_id"])
+        await check_execution(services, caller, scope, connection.path_params["execution_id"])
     elif limit not in (UNLIMITED, BY_NAME, FILTERED) and not caller.may_everywhere(scope):
         raise ApiError(403, "limited-role", f"{caller.title} is limited to paths or pools: {LIMITS[EVERYWHERE]}")
 
 
-async def _check_execution(services: Services, caller: Caller, scope: str, execution_id: str) -> None:
+async def check_execution(services: Services, caller: Caller, scope: str, execution_id: str) -> None:
     head = await services.listing.head(checked_id(execution_id))
     if not caller.may("read", head.path):
         raise Hidden(f"no execution {execution_id}")

@@ -12,21 +12,31 @@ from litestar.status_codes import HTTP_404_NOT_FOUND
 
 from noetl import __version__
 from noetl.api.admin import CredentialValue, TokenRequest
+from noetl.api.bulk import BulkRequest, BulkTarget, ListFilter
+from noetl.api.debugging import BreakpointRequest, ChangeRequest, ContinueRequest, EvaluateRequest, StepRequest
 from noetl.api.executions import CancelRequest, EmptyRequest, ForkRequest, RetryRequest, SignalRequest, StartRequest
+from noetl.api.playbooks import RollbackRequest
 from noetl.api.saved import SavedRequest
+from noetl.api.trials import TestsRequest, WhatIfRequest
 from noetl.server import static
 from noetl.server.access import CONTEXT, FILTERED, LIMIT, Hidden, guard
 from noetl.server.auth import CALLER, SCOPE, Caller
 from noetl.server.errors import ApiError, error_response, handle_exception
 from noetl.server.middleware import RateLimiter, RequestMiddleware
-from noetl.server.params import AppContext, dependencies, provide_caller
+from noetl.server.params import AppContext, caller_of, dependencies
 from noetl.server.routes import (
     admin,
+    agents,
+    bulk,
     call_logs,
     check,
+    compare,
+    debug,
     executions,
+    health_history,
     hooks,
     iterations,
+    limits,
     logs,
     playbooks,
     results,
@@ -34,6 +44,7 @@ from noetl.server.routes import (
     run,
     saved,
     sessions,
+    trials,
     triggers,
 )
 from noetl.server.services import ServerSettings, Services
@@ -41,7 +52,8 @@ from noetl.server.services import ServerSettings, Services
 # Request bodies reject unknown fields, which the framework does not put into the document by itself.
 _BODIES: Final = (
     StartRequest, CancelRequest, ForkRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest,
-    SavedRequest,
+    SavedRequest, BreakpointRequest, ContinueRequest, StepRequest, ChangeRequest, EvaluateRequest,
+    BulkRequest, BulkTarget, ListFilter, RollbackRequest, TestsRequest, WhatIfRequest,
 )  # fmt: skip
 _TAGS: Final = {
     "playbooks": "The catalog, and checking, explaining and drawing playbooks",
@@ -54,6 +66,7 @@ _TAGS: Final = {
     "credentials": "Stored secrets, write-only",
     "tools": "Kinds of tools",
     "workers": "Workers and pools",
+    "limits": "Limits by key that executions share",
     "tokens": "API tokens and their scopes",
     "sessions": "Sessions of the web UI",
     "audit": "The audit trail",
@@ -72,7 +85,7 @@ class _JsonDocument(JsonRenderPlugin):
 
 
 async def _load_playbooks(request: Request[Any, Any, Any]) -> None:
-    request.state[_PLAYBOOKS] = await context_of(request.app).run_schemas.paths(await provide_caller(request))
+    request.state[_PLAYBOOKS] = await context_of(request.app).run_schemas.paths(caller_of(request))
 
 
 async def _replace_not_found_page(response: Response[Any]) -> Response[Any]:
@@ -114,19 +127,26 @@ _PLAYBOOKS: Final = "playbooks"  # the key of their path items in the state of a
 
 _ROUTES: Final = (
     admin,
+    health_history,
     sessions,
     playbooks,
     check,
     executions,
+    bulk,
     run,
+    debug,
     logs,
     call_logs,
     results,
     rows,
+    compare,
     iterations,
+    limits,
     saved,
     triggers,
     hooks,
+    agents,
+    trials,
     static,
 )
 
@@ -167,6 +187,8 @@ def make_app(services: Services, settings: ServerSettings) -> Litestar:
         debug=False,
     )
     app.state[CONTEXT] = context
+    if settings.agents is not None:
+        context.agents = settings.agents(app)
     limiter = RateLimiter(services.clock, settings.requests_per_s, settings.requests_burst)
     # The framework's own middleware runs only for paths that have a route. This one sees every request.
     app.asgi_handler = RequestMiddleware(app.asgi_handler, context.authenticator, context.sessions, limiter, settings)

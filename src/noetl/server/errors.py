@@ -15,6 +15,7 @@ from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFou
 
 from noetl.api.playbooks import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, InputError, NotFound, PlaybookError, Rejected, Unavailable
+from noetl.net.inputs import SECRETS_PREFIX
 from noetl.views.documents import problem_document
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -24,8 +25,9 @@ _PATH_CHARS_MAX: Final = 200  # of a path that an error message repeats
 
 # Codes of requests that are invalid in any state: a later retry does not help.
 _INVALID: Final = frozenset({
-    "bad-ctx", "bad-expiry", "bad-id", "bad-key", "bad-name", "bad-role", "bad-scope", "bad-setting", "bad-spec",
-    "idempotency-mismatch", "not-json", "not-text", "too-long", "too-short", "unknown-step", "unknown-store",
+    "bad-change", "bad-condition", "bad-ctx", "bad-expiry", "bad-id", "bad-key", "bad-name", "bad-role", "bad-scope",
+    "bad-setting", "bad-spec", "idempotency-mismatch", "not-json", "not-text", "too-long", "too-short",
+    "unknown-place", "unknown-step", "unknown-store",
 })  # fmt: skip
 _TOO_LARGE: Final = frozenset({"too-large", "payload-too-large"})
 _CODES: Final[dict[int, str]] = {
@@ -39,7 +41,10 @@ _CODES: Final[dict[int, str]] = {
     415: "wrong-content-type",
     429: "too-many-requests",
 }
-_QUOTED_PATH: Final = re.compile(r'"/[^"]*/([^"/]+)"')  # the folders of the server are not for callers
+# The folders of the server are not for callers: a path in quotes, and one without. An address is neither.
+_QUOTED_PATH: Final = re.compile(r'"/(?:[^"]*/)?([^"/]+)/?"')
+_PATH: Final = re.compile(r"(?<![\w:/.])/(?:[^\s\"/:]+/)+([^\s\"/:,;)]+)")
+PROBLEMS_MAX: Final = 1_000  # of a playbook that an error lists
 _FULL: Final = "storage full"  # the messages of all adapters begin with this
 
 log = structlog.get_logger(__name__)
@@ -84,13 +89,17 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
             return msgspec.structs.replace(details, execution_id=id), headers
         case PlaybookError(problems=problems):
             first = str(problems[0]) if problems else "it cannot be parsed at all"
-            details = problem_details(422, "playbook-problems", f"the playbook cannot run: {first}")
-            return msgspec.structs.replace(details, problems=tuple(map(problem_document, problems))), {}
+            more = (
+                f" (the first {PROBLEMS_MAX:,} of {len(problems):,} are listed)" if len(problems) > PROBLEMS_MAX else ""
+            )
+            details = problem_details(422, "playbook-problems", f"the playbook cannot run: {first}{more}")
+            documents = tuple(map(problem_document, problems[:PROBLEMS_MAX]))
+            return msgspec.structs.replace(details, problems=documents), {}
         case NotFound():
             return problem_details(404, "not-found", str(error)), {}
         case InputError(code=code, problems=inputs):
             fields = tuple(
-                FieldError(name=f"workload.{each.name}", message=each.message, where="body") for each in inputs
+                FieldError(name=_field_name(each.name), message=each.message, where="body") for each in inputs
             )
             detail = f"the inputs do not fit the playbook: {'; '.join(map(str, inputs))}"
             return msgspec.structs.replace(problem_details(422, code, detail), fields=fields), {}
@@ -100,10 +109,14 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
         case Unavailable() | Conflict() | Fenced():
             return _unavailable(error)
         case Damaged():
-            return problem_details(500, "damaged", str(error)), {}
+            return problem_details(500, "damaged", _without_folders(str(error))), {}
         case HTTPException():
             return _of_framework(error)
     return _internal_error(error)
+
+
+def _field_name(input: str) -> str:
+    return input if input.startswith(SECRETS_PREFIX) else f"workload.{input}"
 
 
 def _internal_error(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
@@ -114,10 +127,14 @@ def _internal_error(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
 
 
 def _unavailable(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
-    detail = _QUOTED_PATH.sub(r'"\1"', str(error))
+    detail = _without_folders(str(error))
     if _FULL in detail:
         return problem_details(507, "storage-full", detail), {}
     return problem_details(503, "unavailable", detail), {"Retry-After": str(RETRY_AFTER_S)}
+
+
+def _without_folders(text: str) -> str:
+    return _PATH.sub(r"\1", _QUOTED_PATH.sub(r'"\1"', text))
 
 
 def _of_framework(error: HTTPException) -> tuple[ProblemDetails, dict[str, str]]:

@@ -19,6 +19,7 @@ import msgspec
 
 from noetl.api.executions import ExecutionOverview
 from noetl.cache import BoundedCache
+from noetl.clock import Clock
 from noetl.control.limits import with_holders
 from noetl.control.live_execution import turn
 from noetl.engine import Event, apply
@@ -42,8 +43,9 @@ from noetl.views.documents import (
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.iterations import LoopTable, LoopTables
 from noetl.views.log import events_of, readable
+from noetl.views.moments import ExecutionMoment, Fold, describe_moment, moment
 from noetl.views.runs import Runs
-from noetl.views.timeline import ExecutionMoment, Fold, Timeline, moment
+from noetl.views.timeline import Timeline
 
 T = TypeVar("T")
 SLICE_FACTS: Final = 200  # folded before other tasks get their turn
@@ -177,6 +179,9 @@ TIMELINES_MAX: Final = 16
 CHECKPOINTS_MAX: Final = 64  # of one execution
 CHECKPOINTS_BYTES_MAX: Final = 8 << 20  # of one execution
 STRIDE_FACTS: Final = 1_000  # between two checkpoints at first; doubled when there are too many
+FACT_BYTES: Final = (
+    50  # of a checkpoint for each fact until the next one: to write it costs about as much as to fold a fact
+)
 OVERVIEW_FACTS_MAX: Final = 1_000  # a longer log is not folded for an overview
 OVERVIEWS_MAX: Final = 2_000
 
@@ -198,20 +203,34 @@ class _CachedTimeline:
         self.checkpoints: list[StateCheckpoint] = []
         self._ctx_seq = 0
         self._stride = STRIDE_FACTS
+        self._next = STRIDE_FACTS  # the seq of the next checkpoint
+        self._last: tuple[Event, dict[str, JSON]] | None = None  # with the ctx before it
 
     def feed(self, event: Event) -> None:
         state = self.timeline.state
         ctx = state.ctx
         self.timeline.feed(event)
         self.loops.feed(event)
+        self._last = event, ctx
         if state.ctx is not ctx:
             self._ctx_seq = event.seq
-        if event.seq % self._stride == 0:
-            self.checkpoints.append(StateCheckpoint(event.seq, self._ctx_seq, freeze(state)))
-            size = sum(len(each.body) for each in self.checkpoints)
-            if len(self.checkpoints) > CHECKPOINTS_MAX or size > CHECKPOINTS_BYTES_MAX:
-                self._stride *= 2
-                self.checkpoints = [each for each in self.checkpoints if each.seq % self._stride == 0]
+        if event.seq >= self._next:
+            self._keep_checkpoint()
+
+    def _keep_checkpoint(self) -> None:
+        state = self.timeline.state
+        body = freeze(state)
+        self.checkpoints.append(StateCheckpoint(state.seq, self._ctx_seq, body))
+        size = sum(len(each.body) for each in self.checkpoints)
+        if len(self.checkpoints) > CHECKPOINTS_MAX or size > CHECKPOINTS_BYTES_MAX:
+            self._stride *= 2
+            self.checkpoints = self.checkpoints[1::2]
+        self._next = state.seq + max(self._stride, len(body) // FACT_BYTES)  # it must not cost more than the fold
+
+    def last_moment(self, have: int | None) -> ExecutionMoment:
+        """The execution right after its last fact, without folding again."""
+        assert self._last is not None, "a log begins with its request"
+        return describe_moment(Fold(self.timeline.state, self._ctx_seq), *self._last, have)
 
     def fold_before(self, seq: int) -> Fold:
         """The nearest checkpoint before a fact."""
@@ -224,19 +243,26 @@ class _CachedTimeline:
 class TimelineCache:
     """The timelines of one server. They are extended with new facts when they are requested."""
 
-    def __init__(self, store: EventStore) -> None:
+    def __init__(self, store: EventStore, clock: Clock) -> None:
         self._store = store
+        self._clock = clock
         self._timelines: BoundedCache[str, _CachedTimeline] = BoundedCache(TIMELINES_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._overviews: BoundedCache[tuple[str, int], ExecutionOverview] = BoundedCache(OVERVIEWS_MAX)
+        self._spent_s: BoundedCache[str, float] = BoundedCache(OVERVIEWS_MAX)
 
     async def get(self, execution_id: str) -> Timeline:
         """The timeline up to the end of the log. Raises NotFound, or Damaged."""
         return (await self._updated(execution_id)).timeline
 
-    async def loops(self, execution_id: str) -> Mapping[str, LoopTable]:
-        """The loops of steps by run, up to the end of the log. Raises NotFound, or Damaged."""
-        return (await self._updated(execution_id)).loops.tables
+    def spent_s(self, execution_id: str) -> float:
+        """The time that reading and folding the log has taken until now."""
+        return self._spent_s.peek(execution_id) or 0.0
+
+    async def loops(self, execution_id: str) -> tuple[Timeline, Mapping[str, LoopTable]]:
+        """The timeline and the loops of steps by run, up to the end of the log. Raises NotFound, or Damaged."""
+        cached = await self._updated(execution_id)
+        return cached.timeline, cached.loops.tables
 
     async def moment(self, execution_id: str, seq: int, have: int | None) -> ExecutionMoment:
         """The execution right after a fact. Raises NotFound, ApiError or Damaged."""
@@ -247,6 +273,9 @@ class TimelineCache:
         if seq > last:
             detail = f"the log of {execution_id} has the facts 1 to {last}, and no fact {seq}"
             raise ApiError(404, "no-such-fact", detail)
+        if seq == last:
+            with readable(execution_id):
+                return cached.last_moment(have)
         fold = cached.fold_before(seq)
         rows = await self._store.read(execution_id, fold.state.seq, seq)
         remaining = events_of(rows, after=fold.state.seq)
@@ -293,14 +322,17 @@ class TimelineCache:
             return self._timelines.put(execution_id, cached)
 
     async def _read_on(self, execution_id: str, cached: _CachedTimeline) -> None:
-        state = cached.timeline.state
+        state, clock = cached.timeline.state, self._clock
+        began = clock.monotonic()
         while rows := await self._store.read(execution_id, state.seq, state.seq + AHEAD_FACTS):
             remaining = events_of(rows, after=state.seq)
             while events := list(islice(remaining, SLICE_FACTS)):
                 with readable(execution_id):
                     for event in events:
                         cached.feed(event)
+                self._spent_s.put(execution_id, self.spent_s(execution_id) + clock.monotonic() - began)
                 await turn()
+                began = clock.monotonic()
 
 
 # Documents of one execution, and the index of results that a log names

@@ -17,15 +17,19 @@ from noetl.paging import PageReader
 from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
 from noetl.server.audit import AuditTrail
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
+from noetl.server.decision_lists import DecisionLists
 from noetl.server.errors import MEDIA_TYPE, ApiError
 from noetl.server.log_readers import EnvelopeReaderCache, ResultIndex, RunsCache, TimelineCache
 from noetl.server.oidc import OidcProvider
+from noetl.server.playbook_history import PlaybookHistories
+from noetl.server.playbook_overviews import PlaybookOverviews
 from noetl.server.row_reader import ResultRowReader
 from noetl.server.run_schemas import RunSchemas
-from noetl.server.services import CpuPool, ServerSettings, Services
+from noetl.server.services import AgentEndpoint, CpuPool, ServerSettings, Services
 from noetl.server.sessions import CookieJar, Sessions
 from noetl.server.streams import StreamHub
 from noetl.server.subscriptions import CompletionWaiters
+from noetl.server.timeline_documents import TimelineDocuments
 
 PAGE: Final = 100
 PAGE_MAX: Final = 1_000
@@ -59,18 +63,25 @@ class AppContext:
         self.oidc = None if settings.oidc is None else OidcProvider(settings.oidc, services.clock)
         self.runs = RunsCache(services.store)
         self.readers = EnvelopeReaderCache(services.store)
-        self.timelines = TimelineCache(services.store)
+        self.timelines = TimelineCache(services.store, services.clock)
+        self.timeline_documents = TimelineDocuments(services, self.timelines)
+        self.decisions = DecisionLists(services.store)
         self.result_index = ResultIndex(services.store)
         self.cpu_pool = CpuPool()
         self.rows = ResultRowReader(services, self.timelines, self.result_index, self.cpu_pool)
         self.loop_items = PageReader(services.results)
+        self.histories = PlaybookHistories(services)
+        self.overviews = PlaybookOverviews(services, self.cpu_pool)
         self.run_schemas = RunSchemas(services, self.cpu_pool)
-        self.streams = StreamHub(services, settings.subscribers_max)
+        self.streams = StreamHub(services, settings.subscribers_max, self.timelines.spent_s)
         self.waiters = CompletionWaiters(services)
         self.audit = AuditTrail(services.audit, services.clock)
+        self.agents: AgentEndpoint | None = None  # made with the application
 
     async def close(self) -> None:
         """End all waiting requests and all streams; their clients are asked to reconnect."""
+        if self.agents is not None:
+            await self.agents.close()
         self.waiters.close()
         await self.streams.close()
         await self.audit.close()
@@ -95,18 +106,25 @@ AfterSeq: TypeAlias = Annotated[
 ]
 
 
-async def provide_caller(request: Request[Any, Any, Any]) -> Caller:
+def caller_of(request: Request[Any, Any, Any]) -> Caller:
     caller = request.scope["state"].get(CALLER)
     assert isinstance(caller, Caller), "the guard rejects requests without a caller"
     return caller
 
 
 def dependencies(context: AppContext) -> dict[str, Provide]:
-    async def provide_context() -> AppContext:
-        return context
+    """Each needs the one before: Litestar makes a task group for those that do not depend on each other."""
+    application = context
 
-    async def provide_services() -> Services:
+    async def provide_context() -> AppContext:
+        return application
+
+    async def provide_services(context: ContextParam) -> Services:
         return context.services
+
+    async def provide_caller(request: Request[Any, Any, Any], services: ServicesParam) -> Caller:
+        del services
+        return caller_of(request)
 
     return {
         "context": Provide(provide_context, use_cache=True),

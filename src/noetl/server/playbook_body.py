@@ -18,7 +18,7 @@ from noetl.api.analysis import PlaybookReference
 from noetl.api.executions import StartRequest
 from noetl.api.playbooks import PlaybookTextRequest
 from noetl.checks.checker import Checked, check
-from noetl.control.refusals import Refusal, is_path, path_in, reason_of
+from noetl.control.refusals import Refusal, is_path, path_in, reason_of, without_secrets
 from noetl.errors import NotFound, PlaybookError, Problem
 from noetl.net.notify import split_digest
 from noetl.playbook.migrate import Note, migrate
@@ -133,7 +133,10 @@ async def refusals_recorded(context: AppContext, request: StartRequest, caller: 
         path, digest = await _path_and_digest(context, request)
         if path is None:
             raise
-        refusal = Refusal(path, request.workload, reason_of(error), digest, caller.name, request.ctx, request.labels)
+        workload = request.workload
+        if workload and request.text is not None:
+            workload = without_secrets(workload, (await context.cpu_pool.run(parse, request.text, FILE)).document)
+        refusal = Refusal(path, workload, reason_of(error), digest, caller.name, request.ctx, request.labels)
         execution_id = await context.services.record_refusal(refusal)
         context.audit.collect(caller, "start", "refused", execution_id, path)
         raise RecordedRefusal(error, execution_id) from error
@@ -283,10 +286,11 @@ def _decode_json(body: bytes, kind: type[T]) -> T:
 
 async def check_text(context: AppContext, text: PlaybookTextRequest) -> UpgradedText:
     """Upgrade and check a text. Raises PlaybookError when it cannot be upgraded."""
-    return await context.cpu_pool.run(_check, context.services, text)
+    return await context.cpu_pool.run(upgrade_and_check, context.services, text)
 
 
-def _check(services: Services, request: PlaybookTextRequest) -> UpgradedText:
+def upgrade_and_check(services: Services, request: PlaybookTextRequest) -> UpgradedText:
+    """The same in this thread."""
     if request.dialect == "auto":
         try:
             migrated = migrate(request.text, FILE)

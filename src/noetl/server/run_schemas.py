@@ -5,36 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from msgspec import UNSET
-
 from noetl.cache import BoundedCache
-from noetl.net.inputs import CompiledInput, Inputs, compile_inputs
+from noetl.net.input_schema import workload_schema
+from noetl.net.inputs import compile_inputs
 from noetl.playbook.kinds import Kinds
-from noetl.playbook.model import InputType
 from noetl.playbook.reader import read
 from noetl.server.auth import Caller
 from noetl.server.services import CpuPool, Services
 
 DESCRIBED_MAX: Final = 500  # playbooks in the document, in the order of their paths
 PAGE: Final = 100
-_TYPES: Final[dict[InputType, dict[str, str]]] = {
-    "string": {"type": "string"},
-    "integer": {"type": "integer"},
-    "number": {"type": "number"},
-    "boolean": {"type": "boolean"},
-    "date": {"type": "string", "format": "date"},
-    "datetime": {"type": "string", "format": "date-time"},
-    "list": {"type": "array"},
-    "map": {"type": "object"},
-    "file": {"type": "string", "format": "uri-reference"},
-}
-_LIMITS: Final[dict[InputType, tuple[str, str]]] = {
-    "string": ("minLength", "maxLength"),
-    "integer": ("minimum", "maximum"),
-    "number": ("minimum", "maximum"),
-    "list": ("minItems", "maxItems"),
-    "map": ("minProperties", "maxProperties"),
-}
 
 
 class RunSchemas:
@@ -68,40 +48,7 @@ def _schema_of(text: str, kinds: Kinds) -> dict[str, Any]:
     playbook = read(text, kinds).playbook
     if playbook is None or playbook.inputs is None or not playbook.executor.methods:
         return {}
-    return {"schema": workload_schema(compile_inputs(playbook)[0]), "methods": playbook.executor.methods}
-
-
-def workload_schema(inputs: Inputs) -> dict[str, Any]:
-    """The JSON Schema of the workload of a request."""
-    required = [name for name, each in inputs.fields.items() if each.required]
-    return {
-        "type": "object",
-        "properties": {name: _property(each) for name, each in inputs.fields.items()},
-        **({"required": required} if required else {}),
-        "additionalProperties": False,
-    }
-
-
-def _property(each: CompiledInput) -> dict[str, Any]:
-    field = each.field
-    schema: dict[str, Any] = dict(_TYPES[field.type])
-    if each.nullable:
-        schema["type"] = [schema["type"], "null"]
-    if field.desc:
-        schema["description"] = field.desc
-    if each.default is not UNSET:
-        schema["default"] = each.default
-    if field.enum is not None:
-        schema["enum"] = [*field.enum, *([None] if each.nullable else [])]
-    if field.pattern is not None:
-        schema["pattern"] = f"^(?:{field.pattern})$"
-    if field.format is not None:
-        schema["format"] = field.format
-    bounds = zip(_LIMITS.get(field.type, ()), (field.min, field.max), strict=False)
-    schema.update({name: bound for name, bound in bounds if bound is not None})
-    if each.items is not None:
-        schema["items"] = _property(each.items)
-    return schema
+    return {"schema": workload_schema(compile_inputs(playbook)[0], secrets=True), "methods": playbook.executor.methods}
 
 
 def _item(path: str, schema: dict[str, Any], methods: Sequence[str]) -> dict[str, Any]:
@@ -110,6 +57,7 @@ def _item(path: str, schema: dict[str, Any], methods: Sequence[str]) -> dict[str
     query = [
         {"name": name, "in": "query", "required": name in schema.get("required", ()), "schema": each}
         for name, each in schema["properties"].items()
+        if not each.get("writeOnly")
     ]
     inputs: dict[str, dict[str, Any]] = {"POST": {"requestBody": body}, "GET": {"parameters": query}}
     return {each.lower(): _operation(path, each, inputs[each]) for each in methods}

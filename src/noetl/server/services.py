@@ -8,12 +8,15 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, Protocol, TypeVar
 
+from noetl.api.trials import TestsRequest, TestsResponse, WhatIfResponse
 from noetl.clock import Clock
+from noetl.control.current_work import CurrentWork
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal
 from noetl.control.triggers import Triggers
+from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
 from noetl.ports import (
@@ -26,16 +29,20 @@ from noetl.ports import (
     FilteredListing,
     Limits,
     Link,
+    LogRow,
     LogStore,
+    PlaybookText,
     ResultStore,
     SavedStore,
     SecretInfo,
+    SecretInputs,
     WebSessionStore,
     WorkerRegistry,
 )
 from noetl.server.errors import ApiError
 from noetl.server.oidc import OidcSettings
 from noetl.server.sessions import SessionLimits
+from noetl.telemetry.history import MetricsHistory
 from noetl.tool import Tools
 
 if TYPE_CHECKING:
@@ -117,8 +124,8 @@ BODY_S: Final = 30.0  # between two pieces of a body
 UI: Final = Path(__file__).parent / "static"
 
 
-class Secrets(Protocol):
-    """Stored secrets. The API writes values and reads only names and versions."""
+class Secrets(SecretInputs, Protocol):
+    """Stored secrets, and secret inputs. The API writes values and reads only names and versions."""
 
     async def list(self) -> Sequence[SecretInfo]: ...
 
@@ -157,13 +164,50 @@ class Services(NamedTuple):
     delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions; returns the ids that are gone
     triggers: Triggers
     fetch_secret: Callable[[Credential], Awaitable[FetchedCredential]]  # for webhooks. Raises NotFound or Unavailable
+    current_work: Callable[[], CurrentWork]  # of the executions of this server
     # Resumes an execution without a live owner. None: another server takes such executions over by itself.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None
+
+
+class AgentEndpoint(Protocol):
+    """The tools for agents, at `/mcp`. It sends its requests to the application itself, with the caller's token."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+class RecordReads(Protocol):
+    """What a what-if may read for its caller: logs, and the texts and results that they name. Raises NotFound."""
+
+    async def rows(self, execution_id: str) -> Sequence[LogRow]: ...
+
+    async def text(self, digest: str) -> PlaybookText: ...
+
+    async def result(self, ref: dict[str, JSON]) -> bytes: ...
+
+
+class WhatIfWish(NamedTuple):
+    text: str
+    executions: tuple[str, ...]
+    on_miss: Literal["fail", "null"]
+
+
+class Trials(Protocol):
+    """Runs tests and what-ifs, without calls, with limits of time and memory.
+
+    Both raise Rejected when a limit is reached, and Unavailable when too many wait.
+    """
+
+    async def test(self, request: TestsRequest) -> TestsResponse: ...
+
+    async def what_if(self, wish: WhatIfWish, reads: RecordReads) -> WhatIfResponse: ...
 
 
 class ServerSettings(NamedTuple):
     open: bool = False  # no tokens, every caller is an admin: only for a loopback address
     registry: CollectorRegistry | None = None  # what /metrics returns; None: nothing
+    history: MetricsHistory | None = None  # the course of the metrics; None: it is not kept
     requests_per_s: float = REQUESTS_PER_S
     requests_burst: float = REQUESTS_BURST
     subscribers_max: int = SUBSCRIBERS_MAX
@@ -174,3 +218,6 @@ class ServerSettings(NamedTuple):
     public_url: str = ""  # the address that browsers use, without a path; "": the host of the request
     oidc: OidcSettings | None = None  # None: only tokens
     sessions: SessionLimits = SessionLimits()
+    # Makes the tools for agents of an application. None: it has none.
+    agents: Callable[[Callable[[Any, Any, Any], Awaitable[None]]], AgentEndpoint] | None = None
+    trials: Trials | None = None  # None: the server runs no tests and no what-ifs

@@ -6,12 +6,10 @@ Earlier facts are cached in encoded pages, so that many late subscribers cost li
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
-
-import msgspec
 
 from noetl.api.executions import ExecutionSummary, StreamEnd
 from noetl.cache import BoundedCache
@@ -22,16 +20,15 @@ from noetl.engine.state import LIVE
 from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.ports import EventStore, PrintedBatch
 from noetl.server.errors import ApiError, details_of
+from noetl.server.log_growth import LogGrowthWatch
 from noetl.server.log_readers import SLICE_FACTS, EnvelopeReader
 from noetl.server.services import Services
-from noetl.server.subscriptions import HEARTBEAT, POLL_S, RECONNECT, FeedSubscription, Subscriber
+from noetl.server.subscriptions import HEARTBEAT, POLL_S, RECONNECT, FeedSubscription, Subscriber, sse_message
 from noetl.views.printed import LineFilter
 
 PAGE_FACTS: Final = 200
 PAGES_BYTES_MAX: Final = 16 << 20  # of all executions
 READERS_MAX: Final = 4
-
-_encode = msgspec.json.Encoder().encode
 
 
 class EncodedPage(NamedTuple):
@@ -46,12 +43,6 @@ class EncodedPage(NamedTuple):
 
     def after(self, seq: int) -> bytes:
         return b"".join(self.chunks[max(0, seq + 1 - self.first) :])
-
-
-def sse_message(event: str, value: object, seq: int | None = None) -> bytes:
-    """One message of a stream. Encoded JSON never contains a line break."""
-    id = b"" if seq is None else b"id: %d\n" % seq
-    return b"%sevent: %s\ndata: %s\n\n" % (id, event.encode(), _encode(value))
 
 
 def encoded(reader: EnvelopeReader, event: Event) -> bytes:
@@ -217,11 +208,16 @@ HEADS_MAX: Final = 200  # looked up at once; the others follow in the next round
 
 
 class StreamHub:
-    def __init__(self, services: Services, subscribers_max: int) -> None:
+    def __init__(
+        self, services: Services, subscribers_max: int, spent_s: Callable[[str], float] = lambda _: 0.0
+    ) -> None:
+        """`spent_s`: the time that was spent on reading the log of an execution for viewers."""
         self._services = services
+        self._spent_s = spent_s
         self._subscribers_max = subscribers_max
         self._pages = PageCache(services.store)
         self._tails: dict[str, LogTail] = {}
+        self._growths: dict[str, LogGrowthWatch] = {}
         self._subscribers: set[Subscriber] = set()  # of all streams
         self._head_subscribers: dict[Subscriber, Sequence[str] | None] = {}  # with the paths that they see
         self._heads_task: asyncio.Task[None] | None = None
@@ -240,6 +236,8 @@ class StreamHub:
                 task.cancel()
         for tail in list(self._tails.values()):
             await tail.stop()
+        for growth in list(self._growths.values()):
+            await growth.stop()
 
     async def execution(self, subscriber: Subscriber, execution_id: str, after: int) -> AsyncIterator[bytes]:
         """The events in the log after `after`, then new ones as they happen."""
@@ -261,6 +259,30 @@ class StreamHub:
                 tail.subscribers.discard(subscriber)
                 await self._release_tail(tail)
         finally:
+            await self._remove(subscriber)
+
+    async def growth(self, subscriber: Subscriber, execution_id: str, after: int) -> AsyncIterator[bytes]:
+        """The length of the log whenever it is longer than before, first than `after`."""
+        self._add(subscriber)
+        watch = self._growths.get(execution_id)
+        if watch is None or watch.last is not None:  # a retry may have reopened an ended execution
+            watch = self._growths[execution_id] = LogGrowthWatch(
+                self._services, execution_id, lambda: self._spent_s(execution_id)
+            )
+            watch.start()
+        watch.users += 1
+        try:
+            yield RECONNECT
+            watch.join(subscriber, after)
+            while chunk := await subscriber.next():
+                yield chunk
+        finally:
+            watch.subscribers.discard(subscriber)
+            watch.users -= 1
+            if not watch.users:
+                if self._growths.get(execution_id) is watch:
+                    del self._growths[execution_id]
+                await watch.stop()
             await self._remove(subscriber)
 
     async def heads(self, subscriber: Subscriber, within: Sequence[str] | None = None) -> AsyncIterator[bytes]:

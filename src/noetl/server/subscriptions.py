@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppres
 from types import TracebackType
 from typing import Final, NamedTuple
 
+import msgspec
 from litestar.types import HTTPResponseBodyEvent, HTTPResponseStartEvent, Receive, Scope, Send
 
 from noetl.engine.state import LIVE, Status
@@ -161,6 +162,15 @@ QUEUE_MAX: Final = 1_000
 SEND_S: Final = 30.0  # a subscriber that accepts no data for this time is disconnected
 RECONNECT: Final = b"retry: 1000\n\n"  # asks the client to reconnect after a second
 HEARTBEAT: Final = b":\n\n"  # a comment, so that proxies do not close an idle connection
+
+_encode = msgspec.json.Encoder().encode
+
+
+def sse_message(event: str, value: object, seq: int | None = None) -> bytes:
+    """One message of a stream. Encoded JSON never contains a line break."""
+    id = b"" if seq is None else b"id: %d\n" % seq
+    return b"%sevent: %s\ndata: %s\n\n" % (id, event.encode(), _encode(value))
+
 
 _HEADERS: Final = [
     (b"content-type", b"text/event-stream; charset=utf-8"),

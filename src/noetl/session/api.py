@@ -30,10 +30,12 @@ def run(
     version: int | None = None,
     dialect: Dialect = "canonical",
     timeout_s: float | None = None,
+    secrets: Mapping[str, str] | None = None,
 ) -> Result:
     """Run a playbook in this process to its end, and return its result. Nothing is printed.
 
-    `playbook` is a file, or the path of a registered playbook. `ctx` gives the first values of `ctx`;
+    `playbook` is a file, or the path of a registered playbook. `secrets` gives the values of its secret inputs,
+    which are stored encrypted and never in the log. `ctx` gives the first values of `ctx`;
     `labels` are added to those of the playbook, and lists find executions by them.
     `database` is the file that keeps its log; default: `NOETL_DB`, else a file in your home. The same `key`
     names the same execution: a second call returns its result, and continues it if it was interrupted.
@@ -60,8 +62,9 @@ def run(
         target = DatabaseTarget(None if database is None else str(database))
         async with open_session(target, create=True) as session:
             execution = await session.start(
-                playbook, workload=workload, ctx=ctx, labels=labels, key=key, version=version, dialect=dialect
-            )
+                playbook, workload=workload, ctx=ctx, labels=labels, key=key, version=version, dialect=dialect,
+                secrets=secrets,
+            )  # fmt: skip
             return await execution.result(timeout_s)
 
     return asyncio.run(work())

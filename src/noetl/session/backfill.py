@@ -220,7 +220,7 @@ async def start_backfill(
 ) -> Execution:
     """Start the parent. Raises Rejected when the caller may not register its playbook."""
     if playbook.text is not None:
-        await session.catalog.put(playbook.text)
+        await session.playbooks.register({playbook.path: playbook.text})
     text = parent_text(playbook.path, in_flight)
     source = PlaybookFile(f"backfill of {playbook.path}", text.encode())
     return await session.start(source, workload={"windows": [each.document() for each in windows]})

@@ -21,6 +21,7 @@ class Registration(NamedTuple):
     name: str  # of its file
     version: PlaybookVersion
     change: Change
+    libs: tuple[str, ...] = ()  # the modules beside the file that were added to the text
 
 
 class VersionDiff(NamedTuple):
@@ -35,10 +36,19 @@ class VersionDiff(NamedTuple):
 class PlaybookCatalog:
     """The verbs on registered playbooks."""
 
-    def __init__(self, catalog: Callable[[], Catalog], declare: Callable[[str], Awaitable[None]] | None = None) -> None:
-        """`declare`: called with the digest of each text that is registered. None: the server does what is needed."""
+    def __init__(
+        self,
+        catalog: Callable[[], Catalog],
+        declare: Callable[[str], Awaitable[None]] | None = None,
+        to_send: Callable[[PlaybookText], tuple[PlaybookText, tuple[str, ...]]] | None = None,
+    ) -> None:
+        """`declare`: called with the digest of each text that is registered. None: the server does what is needed.
+
+        `to_send`: adds the modules that the playbook imports. None: it finds them beside its file.
+        """
         self._catalog = catalog  # called at each use: a file is opened late
         self._declare = declare
+        self._to_send = to_send
 
     async def list(self, *, limit: int = 1_000, archived: bool = False) -> Versions:
         """The current version of each path, by path."""
@@ -82,20 +92,22 @@ class PlaybookCatalog:
     async def register(self, texts: Mapping[str, PlaybookText]) -> Sequence[Registration]:
         """Store them, by the names of their files. Raises UsageError when two differ and share a path."""
         seen: dict[str, tuple[str, str]] = {}
-        for name, text in texts.items():
+        sent = {name: (text, ()) if self._to_send is None else self._to_send(text) for name, text in texts.items()}
+        for name, (text, _) in sent.items():
             other, digest = seen.setdefault(text.path, (name, text.digest))
             if digest != text.digest:
                 raise UsageError(f'{other} and {name} are different playbooks with the path "{text.path}"')
-        return [await self._register(name, text) for name, text in texts.items()]
+        return [await self._register(name, *each) for name, each in sent.items()]
 
-    async def _register(self, name: str, text: PlaybookText) -> Registration:
+    async def _register(self, name: str, text: PlaybookText, libs: tuple[str, ...]) -> Registration:
         before = await self._known(text)
         await self._catalog().put(text)
         if self._declare is not None:
             await self._declare(text.digest)
         after = await self._known(text)
         assert after is not None, "it was just registered"
-        return Registration(name, after, "new" if before is None else "known" if before.current else "current again")
+        change: Change = "new" if before is None else "known" if before.current else "current again"
+        return Registration(name, after, change, libs)
 
     async def _known(self, text: PlaybookText) -> PlaybookVersion | None:
         try:

@@ -255,7 +255,7 @@ async def open_token_admin(target: Target, *, create: bool = False) -> AsyncIter
     if isinstance(target, DatabaseTarget) and (url := database_url(target.option)) is not None:
         from noetl.clock import SystemClock
         from noetl.runtime.adapters import open_tokens
-        from noetl.session.local import StoredTokens
+        from noetl.session.local_admin import StoredTokens
 
         async with open_tokens(url) as stores:
             yield StoredTokens(stores.tokens, SystemClock(), stores.audit)

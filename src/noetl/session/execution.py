@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from noetl.engine.facts import ForkOrigin
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from noetl.engine.state import Status
     from noetl.fork.plan import ForkPlan
     from noetl.ports import ExecutionListing, LogRow, PrintedLine
+    from noetl.session.debugger import Debugger
     from noetl.views.envelopes import Envelope
 
 LAST: Final = "last"
@@ -283,9 +284,12 @@ class Execution:
         """Continue it after a pause or an interruption."""
         await self.session.resume(self.id)
 
-    async def retry(self, step: str | None = None, *, from_start: bool = False) -> None:
-        """Retry its failed parts; what succeeded is kept. Raises Rejected when nothing failed."""
-        await self.session.retry(self.id, step, from_start=from_start)
+    async def retry(self, step: str | None = None, *, iterations: Sequence[int] = (), from_start: bool = False) -> None:
+        """Retry its failed parts; what succeeded is kept. Raises Rejected when nothing failed.
+
+        `iterations`: only these iterations of the step; others that failed stay failed.
+        """
+        await self.session.retry(self.id, step, iterations=iterations, from_start=from_start)
 
     async def plan_fork(
         self,
@@ -307,15 +311,19 @@ class Execution:
         at: int | None = None,
         from_step: str | None = None,
         failed_only: bool = False,
+        secrets: Mapping[str, str] | None = None,
     ) -> Execution:
         """Start a new execution that keeps the finished work of this one.
 
         `playbook`: the corrected file, or the path of a registered playbook; None: the same text. `workload`:
         values that replace earlier ones. `at`: only events up to this one count. `from_step`: runs of this step
-        are not kept. `failed_only`: keep all finished work, even if its text or its input has changed.
-        Raises Rejected when the execution runs, or was compensated.
+        are not kept. `failed_only`: keep all finished work, even if its text or its input has changed. `secrets`:
+        of secret inputs; those that the execution still has are taken over.
+        Raises InputError when a secret input has no value any more, Rejected when the execution runs, or was
+        compensated.
         """
-        return await self.session.fork(self.id, _wish(playbook, workload, at, from_step, failed_only=failed_only))
+        wish = _wish(playbook, workload, at, from_step, failed_only=failed_only)
+        return await self.session.fork(self.id, wish._replace(secrets=dict(secrets or {})))
 
     async def cancel(self, reason: str = "", *, compensate: bool = False) -> None:
         """End it and its children; running calls have 10 seconds.
@@ -324,13 +332,20 @@ class Execution:
         """
         await self.session.cancel(self.id, reason, compensate=compensate)
 
+    def debugger(self) -> Debugger:
+        """Breakpoints, what they hold, and the values there."""
+        return self.session.debugger(self.id)
+
     async def delete(self) -> None:
         """Delete it and the executions that it called. Raises Rejected when one of them has not ended."""
         await self.session.delete(self.id)
 
-    async def signal(self, name: str, data: JSON = None) -> None:
-        """Send the signal that a `wait` task waits for. Raises Rejected when none waits for it."""
-        await self.session.signal(self.id, name, data)
+    async def signal(self, name: str, data: JSON = None, *, frame: str | None = None) -> None:
+        """Send the signal that a `wait` task waits for. Raises Rejected when none waits for it.
+
+        `frame`: only for the wait of this frame, such as `ask#1[2]`; None: for all that wait for the signal.
+        """
+        await self.session.signal(self.id, name, data, frame=frame)
 
     async def require_started(self) -> None:
         """Raises Rejected for a request that could not run: it has no step to explain or retry."""
@@ -383,11 +398,16 @@ async def list_executions(
     open_only: bool = False,
     roots: bool = False,
     since: datetime | None = None,
+    until: datetime | None = None,
     labels: Mapping[str, str] | None = None,
+    waiting: bool = False,
+    search: str | None = None,
     limit: int | None = None,
 ) -> AsyncIterator[ExecutionInfo]:
     """A page at a time: whether an owner is alive is known only when the page is read."""
     from fnmatch import fnmatchcase
+
+    from noetl.ports import ExecutionFilter
 
     before: str | None = None
     left = limit if limit is not None else -1
@@ -395,10 +415,12 @@ async def list_executions(
     open_only = open_only or (bool(wanted) and wanted <= {"running", "interrupted", "paused"})
     pattern = path if path is not None and any(each in path for each in "*?[") else None
     exact = path if pattern is None else None
+    filter = ExecutionFilter(
+        open_only=open_only, path=exact, labels=labels, since=since, until=until, roots=roots, waiting=waiting,
+        search=search,
+    )  # fmt: skip
     while left:
-        page = await listing.executions(
-            PAGE, before=before, open_only=open_only, path=exact, labels=labels, since=since, roots=roots
-        )
+        page = await listing.executions(PAGE, filter, before=before)
         for head in page:
             info = ExecutionInfo(*head)
             if (wanted and info.standing not in wanted) or (pattern and not fnmatchcase(info.path, pattern)):
@@ -412,6 +434,11 @@ async def list_executions(
         before = page[-1].execution_id
 
 
+def is_id_part(name: str) -> bool:
+    """Could it be the id of an execution, or the beginning of one?"""
+    return _ID_PART.match(name.strip().lower()) is not None
+
+
 async def find_execution(listing: ExecutionListing, name: str, hint: str = "") -> str:
     """The id of the execution that a person means: an id, a prefix of it, or `last`. Raises UsageError."""
     if name == LAST:
@@ -420,7 +447,7 @@ async def find_execution(listing: ExecutionListing, name: str, hint: str = "") -
                 return info.execution_id
         raise UsageError("no execution has been started yet")
     prefix = name.strip().lower()
-    if not _ID_PART.match(prefix):
+    if not is_id_part(name):
         raise UsageError(f'"{name}" is not an execution id: give an id, a prefix of one, or `{LAST}`')
     found = await listing.find(prefix)
     if not found:
@@ -451,12 +478,15 @@ class SessionVerbs:
         open_only: bool = False,
         roots: bool = False,
         since: datetime | None = None,
+        until: datetime | None = None,
         labels: Mapping[str, str] | None = None,
+        waiting: bool = False,
+        search: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionInfo]:
         return list_executions(
-            self.listing, status=status, path=path, open_only=open_only, roots=roots, since=since, labels=labels,
-            limit=limit,
+            self.listing, status=status, path=path, open_only=open_only, roots=roots, since=since, until=until,
+            labels=labels, waiting=waiting, search=search, limit=limit,
         )  # fmt: skip
 
     async def deletable(self: Session, execution_id: str) -> list[ExecutionInfo]:

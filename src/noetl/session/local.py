@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from datetime import timedelta
+from contextlib import nullcontext
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from noetl.clock import Clock, SystemClock
-from noetl.control.refusals import Refusal, path_in, reason_of
+from noetl.control.refusals import Refusal, path_in, reason_of, without_secrets
+from noetl.control.roles import INCLUDES
+from noetl.control.secret_inputs import check_inputs, secrets_of_fork, stored_secrets
 from noetl.defaults import POOL
-from noetl.engine.commands import Cancel, Pause, Resume, Retry, Signal
+from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, SetBreakpoint, Signal
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
-from noetl.errors import Damaged, InputError, InputProblem, NotFound, PlaybookError, Rejected, Unavailable
+from noetl.errors import Damaged, InputError, InputProblem, PlaybookError, Rejected, Unavailable
 from noetl.labels import check_labels
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
@@ -31,6 +33,7 @@ from noetl.runtime.embedded import (
     record_refused,
     relax_collector,
 )
+from noetl.runtime.settings import Settings
 from noetl.session.catalog import PlaybookCatalog
 from noetl.session.declared import ANYTHING, WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
@@ -42,7 +45,8 @@ from noetl.session.execution import (
     last_seq,
     until_ended,
 )
-from noetl.session.protocol import GRACE_S, ExecutionInfo, ForkWish, NewToken, Observer
+from noetl.session.local_admin import AuditedSaved, AuditedSecrets, StoredTokens, local_entry
+from noetl.session.protocol import GRACE_S, ExecutionInfo, ForkWish, Observer
 from noetl.session.sources import (
     Dialect,
     LoadedPlaybook,
@@ -60,26 +64,24 @@ from noetl.views.documents import ShowDocument, show_document
 
 if TYPE_CHECKING:
     from noetl.api.admin import WorkersResponse
+    from noetl.api.bulk import BulkItem, BulkRequest
+    from noetl.api.playbooks import RollbackResponse
     from noetl.errors import Problem
     from noetl.fork.plan import ForkPlan
     from noetl.net.inputs import Inputs
     from noetl.ports import (
-        ApiToken,
-        ApiTokenStore,
-        AuditStore,
-        AuditTrailEntry,
         Catalog,
         ExecutionListing,
         LogRow,
-        RoleGrant,
         SavedStore,
-        SavedValue,
-        SecretInfo,
+        SecretProvider,
     )
+    from noetl.session.debugger import Debugger
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, PrintedReader, ResultReader, SecretAdmin, TokenAdmin, TriggerAdmin
 
 POLL_S: Final = 0.2
+OWN_POLL_S: Final = 0.02  # of an execution that this process runs
 POLLS_PER_OWNER_CHECK: Final = 10  # polls without a change until the owner is looked for
 KEY_CHARS_MAX: Final = 255
 
@@ -103,102 +105,9 @@ class InstalledTools(NamedTuple):
 
     @classmethod
     def load(cls) -> InstalledTools:
-        tools = Tools.installed()
+        """Raises Rejected if programs cannot run as NOETL_TOOL_USER."""
+        tools = Tools.installed(user=Settings.from_environment().find_tool_user())
         return cls(tools, tools.kinds())
-
-
-class StoredTokens:
-    """API tokens in a database of ours. The audit trail records changes under the name of the local user."""
-
-    def __init__(self, tokens: ApiTokenStore, clock: Clock, audit: AuditStore) -> None:
-        self._tokens = tokens
-        self._clock = clock
-        self._audit = audit
-
-    async def create(
-        self, name: str, scopes: frozenset[str], lasts_s: float | None, roles: Sequence[RoleGrant] = ()
-    ) -> NewToken:
-        from noetl.control.api_tokens import digest_of, new_token, rights_of
-
-        expires_at = None if lasts_s is None else self._clock.now() + timedelta(seconds=lasts_s)
-        token, text = new_token(name, scopes, expires_at, self._clock, os.urandom, roles=roles)
-        await self._tokens.add(token, digest_of(text))
-        await self._audit.add([_local(self._clock, "token", "create", token.id, f"{token.name}: {rights_of(token)}")])
-        return NewToken(token, text)
-
-    async def list(self) -> list[ApiToken]:
-        return await self._tokens.list()
-
-    async def remove(self, id: str) -> None:
-        await self._tokens.remove(id)
-        await self._audit.add([_local(self._clock, "token", "revoke", id)])
-
-
-class AuditedSecrets:
-    """Stored secrets in a database of ours. The audit trail records changes, without values."""
-
-    def __init__(self, secrets: SecretAdmin, clock: Clock, audit: AuditStore) -> None:
-        self._secrets = secrets
-        self._clock = clock
-        self._audit = audit
-
-    async def set(self, name: str, value: str) -> int:
-        version = await self._secrets.set(name, value)
-        await self._audit.add([_local(self._clock, "secret", "set", name, f"version {version}")])
-        return version
-
-    async def remove(self, name: str) -> None:
-        await self._secrets.remove(name)
-        await self._audit.add([_local(self._clock, "secret", "remove", name)])
-
-    async def rotate(self) -> int:
-        count = await self._secrets.rotate()
-        await self._audit.add([_local(self._clock, "secret", "rotate", "", f"{count} secrets")])
-        return count
-
-    async def list(self) -> Sequence[SecretInfo]:
-        return await self._secrets.list()
-
-
-class AuditedSaved:
-    """Saved values in a database of ours. The audit trail records changes, without values."""
-
-    def __init__(self, saved: SavedStore, clock: Clock, audit: AuditStore) -> None:
-        self._saved = saved
-        self._clock = clock
-        self._audit = audit
-
-    async def current(self, path: str) -> list[SavedValue]:
-        return await self._saved.current(path)
-
-    async def history(self, path: str, key: str) -> list[SavedValue]:
-        return await self._saved.history(path, key)
-
-    async def put(self, path: str, value: SavedValue) -> None:
-        """Raises Rejected, or NotFound when there is nothing to remove."""
-        from noetl.control.saved import check_saved
-
-        if value.removed:
-            if all(each.key != value.key for each in await self._saved.current(path)):
-                raise NotFound(f'"{path}" has no saved value "{value.key}"')
-        else:
-            check_saved(value.key, value.value)
-        entry = _local(self._clock, "saved", "unset" if value.removed else "set", path, value.key)
-        await self._saved.put(path, value._replace(at=entry.at, execution_id=None, by=entry.who))
-        await self._audit.add([entry])
-
-
-def _local(clock: Clock, action: str, what: str, target: str, detail: str = "") -> AuditTrailEntry:
-    """An entry about a command on this machine that used the database itself."""
-    import getpass
-
-    from noetl.ports import AuditTrailEntry
-
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):  # a container may have no name for its user
-        user = str(os.getuid())
-    return AuditTrailEntry(clock.now(), action, what, target, f"local user {user}", "local", "", detail)
 
 
 class LocalSession(SessionVerbs):
@@ -242,6 +151,9 @@ class LocalSession(SessionVerbs):
             store, self._store = self._store, None
             await store.results.close()
             store.close()
+
+    async def scopes(self) -> frozenset[str]:
+        return INCLUDES["admin"]
 
     # Ports
 
@@ -315,6 +227,8 @@ class LocalSession(SessionVerbs):
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
+        breakpoints: Sequence[SetBreakpoint] = (),
+        secrets: Mapping[str, str] | None = None,
     ) -> Execution:
         source, marks = find_source(playbook), dict(labels or {})
         check_labels(marks)
@@ -326,6 +240,8 @@ class LocalSession(SessionVerbs):
         values, first = values_for(workload, declared), values_for(ctx, declared)
         if checked.program is not None and checked.program.inputs is not None:
             values = find_files(checked.program.inputs, values)
+        if checked.program is not None:
+            check_inputs(checked.program, values, secrets or {})
         notes = StartNotes(loaded.problems, loaded.notes, declared, _ignored(checked.playbook))
         execution_id = self.clock.new_id() if key is None else _derived_id(key)
         if key is not None and await self.store.store.status(execution_id) is not None:
@@ -336,7 +252,10 @@ class LocalSession(SessionVerbs):
             origin = source.origin if isinstance(source, PlaybookFile) else None
             digest = await runtime.playbooks.add(loaded.canonical, origin, checked)
         self._ours.add(execution_id)
-        await runtime.start(digest, values, ctx=first, labels=marks, execution_id=execution_id)
+        async with stored_secrets(self.store.secrets, execution_id, secrets) if secrets else nullcontext():
+            await runtime.start(
+                digest, values, ctx=first, labels=marks, execution_id=execution_id, breakpoints=breakpoints
+            )
         return Execution(self, execution_id, notes)
 
     async def _declare(self, digest: str) -> None:
@@ -375,7 +294,8 @@ class LocalSession(SessionVerbs):
         if path is not None:
             failure = reason_of(PlaybookError(loaded.problems))
             try:
-                refusal = Refusal(path, workload, failure, digest_of(loaded.canonical), ctx=ctx, labels=labels)
+                values = without_secrets(workload, document_of(loaded))
+                refusal = Refusal(path, values, failure, digest_of(loaded.canonical), ctx=ctx, labels=labels)
                 id = await record_refused(self.store, refusal)
             except Unavailable as error:
                 reason = str(error)
@@ -443,7 +363,7 @@ class LocalSession(SessionVerbs):
                 if not info.owner_alive and not warned and on_ownerless is not None:
                     warned = True
                     on_ownerless()
-            await self.clock.sleep(POLL_S)
+            await self.clock.sleep(OWN_POLL_S if execution_id in self._ours else POLL_S)
 
     def observe(self, observer: Observer) -> None:
         assert self._runtime is None, "observers are attached before the runtime starts"
@@ -474,7 +394,7 @@ class LocalSession(SessionVerbs):
             return "paused"
         if info.status != "running":
             raise Rejected("not-running", f"it cannot be paused: its status is {info.status}")
-        if not await self._command_here(execution_id, Pause()):
+        if not await self.command_here(execution_id, Pause()):
             from noetl.session.local_commands import deliver
 
             await deliver(self.store, info, Pause(), lambda fact: isinstance(fact, Paused), self.hint)
@@ -486,7 +406,7 @@ class LocalSession(SessionVerbs):
             from noetl.session.local_commands import require_not_undone
 
             require_not_undone(await Execution(self, execution_id).log())
-        if await self._command_here(execution_id, command):
+        if await self.command_here(execution_id, command):
             return await until_ended(self, execution_id)
         from noetl.session.local_commands import cancel_ownerless, post, unless_taken
 
@@ -497,15 +417,15 @@ class LocalSession(SessionVerbs):
             await post(self.store, execution_id, command, lambda fact: isinstance(fact, Cancelled), self.hint)
         return await until_ended(self, execution_id)
 
-    async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
+    async def signal(self, execution_id: str, name: str, data: JSON = None, *, frame: str | None = None) -> bool:
         from noetl.session.local_commands import deliver, frames_awaiting, is_resumed
 
         log = await Execution(self, execution_id).log()
         frames = frames_awaiting(log, name)
-        command = Signal(name=name, data=data)
-        if await self._command_here(execution_id, command):
+        command = Signal(name=name, data=data, frame=frame)
+        if await self.command_here(execution_id, command):
             return True
-        return await deliver(self.store, log.info, command, is_resumed(frames), self.hint)
+        return await deliver(self.store, log.info, command, is_resumed(frames if frame is None else {frame}), self.hint)
 
     async def resume(self, execution_id: str) -> None:
         info = await self._live(execution_id)
@@ -515,12 +435,19 @@ class LocalSession(SessionVerbs):
         await runtime.adopt(execution_id)
         self._ours.add(execution_id)
 
-    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
+    async def retry(
+        self, execution_id: str, step: str | None = None, *, iterations: Sequence[int] = (), from_start: bool = False
+    ) -> None:
         await Execution(self, execution_id).require_started()
         runtime = self._running()
-        await runtime.command(execution_id, Retry(step=step, from_start=from_start))
+        await runtime.command(execution_id, Retry(step=step, iterations=tuple(iterations), from_start=from_start))
         await runtime.adopt(execution_id)
         self._ours.add(execution_id)
+
+    def credentials(self) -> SecretProvider:
+        from noetl.runtime.embedded import LazyProviders
+
+        return LazyProviders(self.store, served=False)
 
     async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
         from noetl.session.local_forks import plan_fork
@@ -533,9 +460,21 @@ class LocalSession(SessionVerbs):
         fork, labels = await prepare_fork(self, execution_id, wanted), dict(wanted.labels)
         check_labels(labels)
         new, runtime = self.clock.new_id(), self._running()
+        program = await runtime.playbooks.by_digest(fork.digest)
+        head = await self.listing.head(execution_id)
+        secrets = await secrets_of_fork(self.store.secrets, head, program, wanted.secrets)
         self._ours.add(new)
-        await runtime.start(fork.digest, fork.workload, labels=labels, execution_id=new, fork=fork.origin)
+        async with stored_secrets(self.store.secrets, new, secrets):
+            await runtime.start(
+                fork.digest, fork.workload, labels=labels, execution_id=new, fork=fork.origin,
+                breakpoints=wanted.breakpoints,
+            )  # fmt: skip
         return Execution(self, new, fork.notes)
+
+    def debugger(self, execution_id: str) -> Debugger:
+        from noetl.session.debugger import LocalDebugger
+
+        return LocalDebugger(self, execution_id)
 
     async def delete(self, execution_id: str) -> int:
         plan = await self.deletable(execution_id)
@@ -543,8 +482,18 @@ class LocalSession(SessionVerbs):
         if execution_id not in gone:
             raise Rejected("not-ended", f"{execution_id} cannot be deleted: it was retried just now")
         detail = f"{plan[0].path}: {len(gone)} executions"
-        await self.store.audit.add([_local(self.clock, "command", "delete", execution_id, detail)])
+        await self.store.audit.add([local_entry(self.clock, "command", "delete", execution_id, detail)])
         return len(gone)
+
+    async def bulk(self, request: BulkRequest) -> list[BulkItem]:
+        from noetl.session.bulk import act_on_each
+
+        return await act_on_each(self, request)
+
+    async def rollback(self, path: str, version: int, *, dry_run: bool = False) -> RollbackResponse:
+        from noetl.session.local_rollback import roll_back
+
+        return await roll_back(self, path, version, dry_run=dry_run)
 
     async def workers(self) -> WorkersResponse:
         raise unsupported("workers")
@@ -559,7 +508,7 @@ class LocalSession(SessionVerbs):
             raise Rejected("execution-over", f"it has ended: {info.status}")
         return info
 
-    async def _command_here(self, execution_id: str, command: Pause | Cancel | Signal) -> bool:
+    async def command_here(self, execution_id: str, command: Command) -> bool:
         """False: this session does not run the execution."""
         if self._runtime is None or execution_id not in self._ours:
             return False

@@ -13,6 +13,7 @@ from noetl.session.declared import declared_in, values_for
 from noetl.session.errors import StartRefused
 from noetl.session.execution import Execution, StartNotes, fork_origin
 from noetl.session.sources import PlaybookFile, document_of, find_source, load_text
+from noetl.worker.task_files import TaskFiles
 
 if TYPE_CHECKING:
     from noetl.fork.plan import ForkPlan
@@ -34,7 +35,7 @@ async def plan_fork(session: LocalSession, execution_id: str, wanted: ForkWish) 
     fork = await _prepare(session, execution_id, wanted, playbooks, listed=False)
     program = await playbooks.by_digest(fork.digest)
     start = Start(workload=fork.workload, fork=fork.origin)
-    planner = ForkPlanner(session.store.store, playbooks)
+    planner = ForkPlanner(session.store.store, playbooks, TaskFiles(session.installed.tools))
     return (await planner.plan(session.clock.new_id(), program, start, session.clock.now())).plan
 
 

@@ -11,16 +11,19 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
 from noetl.engine.state import LIVE, State, Status
-from noetl.ports import ExecutionHead
+from noetl.ports import ExecutionHead, SecretProvider
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
     from noetl.api.admin import WorkersResponse
+    from noetl.api.bulk import BulkItem, BulkRequest
+    from noetl.api.playbooks import RollbackResponse
     from noetl.api.triggers import FiringItem, TriggerDetails, TriggerItem
     from noetl.clock import Clock
     from noetl.engine import Event
+    from noetl.engine.commands import SetBreakpoint
     from noetl.errors import Problem
     from noetl.fork.plan import ForkPlan
     from noetl.output import JSON
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
         Snapshot,
     )
     from noetl.session.catalog import PlaybookCatalog
+    from noetl.session.debugger import Debugger
     from noetl.session.declared import WorkloadSource
     from noetl.session.execution import Execution
     from noetl.session.garbage import GarbageReport
@@ -82,6 +86,8 @@ class ForkWish(NamedTuple):
     failed_only: bool = False  # keep all finished work, even if its text or its input has changed
     labels: Mapping[str, str] = {}
     dialect: Dialect = "canonical"
+    breakpoints: tuple[SetBreakpoint, ...] = ()
+    secrets: Mapping[str, str] = {}  # of secret inputs; those that the old execution still has are taken over
 
 
 class LogReader(Protocol):
@@ -232,6 +238,10 @@ class Session(Protocol):
         """The notifications of this process that did not succeed: id → status. A running one took too long."""
         ...
 
+    async def scopes(self) -> frozenset[str]:
+        """What may be done here: `read`, `run`, `write`, `admin`, with the scopes that each includes."""
+        ...
+
     # Ports to read from
 
     @property
@@ -296,11 +306,14 @@ class Session(Protocol):
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
+        breakpoints: Sequence[SetBreakpoint] = (),
+        secrets: Mapping[str, str] | None = None,
     ) -> Execution:
         """Start a playbook: a file, or the path of a registered one, also as `path@version`.
 
         `workload` is its values, or a function that gets what the playbook declares and returns them; `ctx`, in
-        the same way, the first values of `ctx`. `labels` are added to those of the playbook.
+        the same way, the first values of `ctx`. `secrets` are the values of its secret inputs. `labels` are added
+        to those of the playbook. `breakpoints` hold it from its first step on.
         The same `key` names the same execution: a second call with it returns that execution. Raises
         StartRefused when the playbook cannot run, InputError when values do not fit its inputs, Rejected
         when the key was used for another request.
@@ -319,12 +332,17 @@ class Session(Protocol):
         open_only: bool = False,
         roots: bool = False,
         since: datetime | None = None,
+        until: datetime | None = None,
         labels: Mapping[str, str] | None = None,
+        waiting: bool = False,
+        search: str | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionInfo]:
         """Newest first. `path` may be a pattern such as `orders/*`. `labels`: with all of these.
 
-        `roots`: without executions that another one called. `since`: those that started then or later.
+        `roots`: without executions that another one called. `since`: those that started then or later; `until`:
+        before then. `waiting`: those that wait for a person. `search`: a part of the path, the error or a label,
+        or the beginning or the end of the id.
         """
         ...
 
@@ -358,8 +376,17 @@ class Session(Protocol):
         """Continue a paused or interrupted execution. Raises Rejected when it has ended."""
         ...
 
-    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
-        """Retry the failed parts of a finished execution. Raises Rejected when nothing failed."""
+    async def retry(
+        self, execution_id: str, step: str | None = None, *, iterations: Sequence[int] = (), from_start: bool = False
+    ) -> None:
+        """Retry the failed parts of a finished execution. Raises Rejected when nothing failed.
+
+        `iterations`: only these iterations of the step; others that failed stay failed.
+        """
+        ...
+
+    def credentials(self) -> SecretProvider | None:
+        """For calls that are made here; None: they are on a server."""
         ...
 
     async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
@@ -381,8 +408,15 @@ class Session(Protocol):
         """
         ...
 
-    async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
-        """Whether a process received it; False: it is logged, and takes effect on resume."""
+    async def signal(self, execution_id: str, name: str, data: JSON = None, *, frame: str | None = None) -> bool:
+        """Whether a process received it; False: it is logged, and takes effect on resume.
+
+        `frame`: only for the wait of this frame; None: for all that wait for the signal.
+        """
+        ...
+
+    def debugger(self, execution_id: str) -> Debugger:
+        """Breakpoints of the execution, what they hold, and the values there."""
         ...
 
     async def deletable(self, execution_id: str) -> list[ExecutionInfo]:
@@ -391,6 +425,20 @@ class Session(Protocol):
 
     async def delete(self, execution_id: str) -> int:
         """Delete an ended execution and those that it called; how many. Raises Rejected."""
+        ...
+
+    async def bulk(self, request: BulkRequest) -> list[BulkItem]:
+        """One action on several executions that the request names; the outcome for each.
+
+        Each one succeeds or fails alone. Retried executions of a file run in this process: `rest` waits for them.
+        """
+        ...
+
+    async def rollback(self, path: str, version: int, *, dry_run: bool = False) -> RollbackResponse:
+        """Make an older version of a playbook the current one again; `dry_run`: only the plan.
+
+        Raises NotFound, Rejected if it is the current version, PlaybookError if it cannot run any more.
+        """
         ...
 
     async def workers(self) -> WorkersResponse:

@@ -11,11 +11,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec.structs import replace
 
+from noetl.api.admin import WhoamiResponse
+from noetl.api.debugging import breakpoint_requests
 from noetl.api.executions import ForkRequest, ForkResponse
-from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, to_problem
+from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, RollbackRequest, RollbackResponse, to_problem
 from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
 from noetl.client.remote_ports import RemoteLogs
+from noetl.control.roles import INCLUDES
 from noetl.engine import Event, apply
+from noetl.engine.commands import SetBreakpoint
 from noetl.engine.facts import ForChild, FrameParked
 from noetl.engine.state import LIVE, State, Status
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected, Unavailable
@@ -29,6 +33,7 @@ from noetl.session.catalog import PlaybookCatalog
 from noetl.session.declared import WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, SessionVerbs, StartNotes, until_ended
+from noetl.session.libs import parsed_with_libs, registered_with_libs
 from noetl.session.protocol import GRACE_S, ForkWish, NewToken, Observer
 from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
@@ -37,10 +42,13 @@ from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
     from noetl.api.admin import WorkersResponse
+    from noetl.api.bulk import BulkItem, BulkRequest
+    from noetl.client import HttpTransport
     from noetl.clock import Clock
     from noetl.fork.plan import ForkPlan
     from noetl.ports import ApiToken, Catalog, ExecutionHead, ExecutionListing, RoleGrant, SavedStore, SecretInfo
     from noetl.secret import Secret
+    from noetl.session.debugger import Debugger
     from noetl.session.garbage import GarbageReport
     from noetl.session.protocol import LogReader, PrintedReader, ResultReader, TriggerAdmin
     from noetl.views.documents import ShowDocument
@@ -95,11 +103,16 @@ class RemoteSession(SessionVerbs):
     untold: Mapping[str, Status] = MappingProxyType({})
 
     def __init__(
-        self, url: str, token: str | Secret | None = None, *, hint: str = "", clock: Clock | None = None
+        self,
+        url: str | HttpTransport,
+        token: str | Secret | None = None,
+        *,
+        hint: str = "",
+        clock: Clock | None = None,
     ) -> None:
         self.client = Client(url, token, clock=clock)
         self.hint = hint
-        self.playbooks = PlaybookCatalog(lambda: self.catalog)
+        self.playbooks = PlaybookCatalog(lambda: self.catalog, to_send=registered_with_libs)
         self._started: set[str] = set()  # executions whose facts no observer has seen yet
         self._observers: list[Observer] = []
 
@@ -112,6 +125,10 @@ class RemoteSession(SessionVerbs):
 
     async def close(self) -> None:
         await self.client.close()
+
+    async def scopes(self) -> frozenset[str]:
+        granted = (await self.client.http.get("/whoami", WhoamiResponse)).scopes
+        return frozenset(scope for each in granted for scope in INCLUDES.get(each, ()))
 
     # Ports
 
@@ -190,6 +207,8 @@ class RemoteSession(SessionVerbs):
         key: str | None = None,
         version: int | None = None,
         dialect: Dialect = "canonical",
+        breakpoints: Sequence[SetBreakpoint] = (),
+        secrets: Mapping[str, str] | None = None,
     ) -> Execution:
         source = find_source(playbook)
         if isinstance(source, str):
@@ -197,7 +216,10 @@ class RemoteSession(SessionVerbs):
             document = parse(text.text, text.path).document
             declared = declared_in(document)
             values, first = values_for(workload, declared), values_for(ctx, declared)
-            started = await self.client.start(workload=values, ctx=first, labels=labels, digest=text.digest, key=key)
+            started = await self.client.start(
+                workload=values, ctx=first, labels=labels, digest=text.digest, key=key, breakpoints=breakpoints,
+                secrets=secrets,
+            )  # fmt: skip
         else:
             if version is not None:
                 raise UsageError(f"{source.name}: only registered playbooks have versions, files have none")
@@ -206,7 +228,15 @@ class RemoteSession(SessionVerbs):
             values, first = values_for(workload, declared), values_for(ctx, declared)
             try:
                 started = await self.client.start_text(
-                    document.text, values, ctx=first, labels=labels, dialect=dialect, file=source.name, key=key
+                    document.text,
+                    values,
+                    ctx=first,
+                    labels=labels,
+                    dialect=dialect,
+                    file=source.name,
+                    key=key,
+                    breakpoints=breakpoints,
+                    secrets=secrets,
                 )
             except PlaybookError as error:
                 id = error.execution_id if isinstance(error, PlaybookRefused) else None
@@ -223,7 +253,7 @@ class RemoteSession(SessionVerbs):
             raise StartRefused(problems, "")
         if source.origin is not None:
             await self._find_children(Path(source.origin).parent, document)
-        return document
+        return parsed_with_libs(document, source.origin)
 
     async def _find_children(self, folder: Path, document: Document) -> None:
         """A server cannot find playbooks that are called by their files. Raises UsageError."""
@@ -289,9 +319,14 @@ class RemoteSession(SessionVerbs):
         if head.status == "paused":
             await self.client.resume(execution_id)
 
-    async def retry(self, execution_id: str, step: str | None = None, *, from_start: bool = False) -> None:
+    async def retry(
+        self, execution_id: str, step: str | None = None, *, iterations: Sequence[int] = (), from_start: bool = False
+    ) -> None:
         await Execution(self, execution_id).require_started()
-        await self.client.retry(execution_id, step, from_start=from_start)
+        await self.client.retry(execution_id, step, iterations=iterations, from_start=from_start)
+
+    def credentials(self) -> None:
+        return None  # a server never hands them out
 
     async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
         request, name, text = await self._fork(execution_id, wanted)
@@ -329,6 +364,8 @@ class RemoteSession(SessionVerbs):
             failed_only=wanted.failed_only,
             workload=values_for(wanted.workload, declared_in(document)),
             labels=dict(wanted.labels),
+            breakpoints=breakpoint_requests(wanted.breakpoints),
+            secrets=dict(wanted.secrets),
         )
         return request, document.file, document.text
 
@@ -337,12 +374,24 @@ class RemoteSession(SessionVerbs):
             await self.client.cancel(execution_id, reason, compensate=compensate)
         return await until_ended(self, execution_id)
 
-    async def signal(self, execution_id: str, name: str, data: JSON = None) -> bool:
-        await self.client.signal(execution_id, name, data)
+    async def signal(self, execution_id: str, name: str, data: JSON = None, *, frame: str | None = None) -> bool:
+        await self.client.signal(execution_id, name, data, frame=frame)
         return True
+
+    def debugger(self, execution_id: str) -> Debugger:
+        from noetl.session.debugger import RemoteDebugger
+
+        return RemoteDebugger(self.client.http, execution_id)
 
     async def delete(self, execution_id: str) -> int:
         return await self.client.delete(execution_id)
+
+    async def bulk(self, request: BulkRequest) -> list[BulkItem]:
+        return list((await self.client.bulk(request)).items)
+
+    async def rollback(self, path: str, version: int, *, dry_run: bool = False) -> RollbackResponse:
+        body = RollbackRequest(path=path, version=version, dry_run=dry_run)
+        return (await self.client.http.request("POST", "/playbooks/rollback", body=body)).read(RollbackResponse)
 
     async def workers(self) -> WorkersResponse:
         from noetl.api.admin import WorkersResponse

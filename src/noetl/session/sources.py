@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 from noetl.checks.checker import Checked, check
 from noetl.errors import Mark, NotFound, PlaybookError, Problem
 from noetl.playbook.kinds import Kinds
+from noetl.playbook.problems import with_advice
 from noetl.playbook.source import TEXT_BYTES_MAX, Document, Scalar, parse
 from noetl.session.errors import UsageError
 
@@ -36,6 +37,12 @@ class PlaybookFile(NamedTuple):
     name: str  # as messages show it
     data: bytes
     origin: str | None = None  # the absolute path of its file, whose neighbours it may call
+
+
+class RegisteredPath(str):
+    """The path of a registered playbook, even if a file has this name."""
+
+    __slots__ = ()
 
 
 class MigrationNote(NamedTuple):
@@ -107,7 +114,7 @@ def read_source(file: str) -> PlaybookFile:
 
 def find_source(playbook: str | Path | PlaybookFile) -> PlaybookFile | str:
     """The file that is meant; a text: the path of a registered playbook. An existing file wins."""
-    if isinstance(playbook, PlaybookFile):
+    if isinstance(playbook, PlaybookFile | RegisteredPath):
         return playbook
     if isinstance(playbook, Path) or playbook == STDIN or os.path.exists(playbook):
         return read_source(str(playbook))
@@ -139,7 +146,7 @@ def load(source: PlaybookFile, dialect: Dialect, kinds: Kinds) -> LoadedPlaybook
 def remaining_problems(migration: Migration, name: str, kinds: Kinds) -> list[Problem]:
     """The errors that a migrated text still has, at their places in the author's text."""
     found = check(migration.text, kinds, name)
-    return [in_source(problem, migration) for problem in found.errors]
+    return [with_advice(in_source(problem, migration)) for problem in found.errors]
 
 
 def in_source(problem: Problem, migration: Migration) -> Problem:

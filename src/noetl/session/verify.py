@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator, Iterable, Iterator
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec import Struct
 
 from noetl.control.live_execution import fold
 from noetl.engine import Event
-from noetl.engine.facts import Processed
+from noetl.engine.facts import Processed, Requested
 from noetl.engine.snapshot import SCHEMA, thaw
 from noetl.engine.state import LIVE, State
 from noetl.engine.stored import marks_on
-from noetl.errors import Damaged, NotFound
+from noetl.errors import Damaged, NotFound, PlaybookError
 from noetl.net.notify import split_digest
 from noetl.output import JSON, Output
 from noetl.ports import LogRow, Snapshot
@@ -24,6 +24,9 @@ from noetl.session.protocol import ExecutionInfo, Session
 from noetl.views.audit import findings
 from noetl.views.log import events_of, readable, startup_failure
 from noetl.views.replay import ReplayDifference, differences
+
+if TYPE_CHECKING:
+    from noetl.fork.audit import ForkPrograms
 
 KEYS_MAX: Final = 100_000  # results of one execution that are read_runs as seen
 
@@ -60,6 +63,7 @@ async def audit_executions(session: Session, execution: Execution | None = None)
             AuditEntry(execution_id=log.id, seq=each.seq, code=each.code, message=each.message)
             for each in findings(log.events())
         ]
+        audit.findings += [each async for each in _of_fork(session, log)]
         audit.findings += _of_head(log)
         if startup_failure(log.events()) is None:  # the text of a refused request is not stored
             audit.findings += [each async for each in _of_playbook(session, info)]
@@ -76,6 +80,44 @@ async def _executions(session: Session, only: Execution | None) -> AsyncIterator
         return
     async for info in session.executions():
         yield info
+
+
+async def _of_fork(session: Session, log: ExecutionLog) -> AsyncIterator[AuditEntry]:
+    """What a fork keeps is in the log that it was forked from, and is what the fork would have called."""
+    from noetl.fork.audit import fork_findings, origin_of
+
+    fork = origin_of(log.events())
+    if fork is None:
+        return
+    try:
+        origin = await session.log.read(fork.execution)
+    except (NotFound, Damaged) as error:
+        yield AuditEntry(execution_id=log.id, seq=1, code="fork", message=str(error))
+        return
+    if not origin:
+        message = f"the execution that it was forked from, {fork.execution}, does not exist"
+        yield AuditEntry(execution_id=log.id, seq=1, code="fork", message=message)
+        return
+    programs = await _programs(session, origin, log.rows)
+    with readable(log.id):
+        found = fork_findings(log.id, log.events(), events_of(origin), programs)
+    for each in found:
+        yield AuditEntry(execution_id=log.id, seq=each.seq, code=each.code, message=each.message)
+
+
+async def _programs(session: Session, old: list[LogRow], new: list[LogRow]) -> ForkPrograms | None:
+    """None: one cannot run here, for example because a tool is not installed."""
+    from noetl.control.playbooks import CompiledPlaybooks
+    from noetl.fork.audit import ForkPrograms
+    from noetl.tool import Tools
+
+    texts = CompiledPlaybooks(session.catalog, Tools.installed().kinds())
+    digests = [fact.digest for rows in (old, new) for fact in rows[0].facts[:1] if isinstance(fact, Requested)]
+    try:
+        first, second = [await texts.by_digest(digest) for digest in digests]
+    except (NotFound, PlaybookError, ValueError):
+        return None
+    return ForkPrograms(first, second)
 
 
 def _of_head(log: ExecutionLog) -> Iterator[AuditEntry]:

@@ -1,82 +1,68 @@
-"""What-if: run another playbook over the recorded calls of executions. Nothing outside is called."""
+"""What-if over the executions of a session."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from noetl.engine.commands import Start
-from noetl.errors import Damaged, NotFound, PlaybookError, Rejected
+from noetl.errors import Rejected
 from noetl.output import JSON
-from noetl.replay.adapter import ReplayAdapter
-from noetl.replay.comparison import WhatIfReport, changed_tasks, compare_replay
-from noetl.replay.execution import Replay, ReplayedExecution, installed_tools, virtual_clock
-from noetl.replay.programs import CompiledText, ReplayPrograms
-from noetl.replay.recording import RecordedExecution, Recordings
-from noetl.runtime.memory import MemoryState
-from noetl.session.execution import Execution
-from noetl.session.recordings import read_recorded
+from noetl.ports import LogRow, PlaybookText
+from noetl.replay.what_if import WhatIfReplay
+from noetl.views.what_if import WhatIfReport
 
 if TYPE_CHECKING:
+    from noetl.session.execution import Execution
     from noetl.session.protocol import Session
     from noetl.session.sources import PlaybookFile
+
+
+class SessionRecords:
+    """Implements RecordReader."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def rows(self, execution_id: str) -> Sequence[LogRow]:
+        return await self._session.log.read(execution_id)
+
+    async def text(self, digest: str) -> PlaybookText:
+        return await self._session.catalog.get(digest)
+
+    async def result(self, ref: dict[str, JSON]) -> bytes:
+        return await self._session.results.get(ref)
 
 
 class WhatIf:
     """An edited playbook, compiled once, for any number of recorded executions."""
 
-    def __init__(self, session: Session, source: PlaybookFile, on_miss: Literal["fail", "null"] = "fail") -> None:
-        """Raises PlaybookError when the playbook has errors."""
-        self._session = session
-        self._on_miss: Literal["fail", "null"] = on_miss
-        self._programs = ReplayPrograms(installed_tools().kinds())
+    def __init__(
+        self,
+        session: Session,
+        source: PlaybookFile,
+        on_miss: Literal["fail", "null"] = "fail",
+        *,
+        live_if_safe: bool = False,
+    ) -> None:
+        """Raises PlaybookError when the playbook has errors.
+
+        `live_if_safe`: calls without a recorded answer are made, if `spec.safe` of the task says that they change
+        nothing.
+        """
         folder = str(Path(source.origin).parent) if source.origin else None
-        self._new = self._programs.add(source.data, source.name, folder)
+        self._what_if = WhatIfReplay(
+            SessionRecords(session),
+            source.data,
+            source.name,
+            folder,
+            on_miss,
+            live_if_safe=live_if_safe,
+            credentials=session.credentials() if live_if_safe else None,
+        )
 
     async def compare(self, execution: Execution) -> WhatIfReport:
         """Raises Rejected while it runs, NotFound when it never started, Damaged when its log cannot be read."""
-        info = await execution.info()
-        if info.live:
+        if (await execution.info()).live:
             raise Rejected("running", f"{execution.id} has not ended: its calls are not complete")
-        recorded = await read_recorded(self._session, execution.id)
-        old = await self._recorded_program(recorded)
-        changed = frozenset() if old is None else changed_tasks(recorded.path, old.program, self._new.program)
-        replayed, adapter, recordings = await self._replay(recorded, self._new, changed)
-        same = await self._has_output(execution, recorded, replayed)
-        if not same and old is not None:
-            # A template with now() gives another output for the same playbook: this is no difference.
-            again, _, _ = await self._replay(recorded, old, frozenset())
-            same = (again.status, again.output) == (replayed.status, replayed.output)
-        return compare_replay(recorded, replayed, adapter, recordings, same_output=same)
-
-    async def _recorded_program(self, recorded: RecordedExecution) -> CompiledText | None:
-        """The playbook that ran; its children run as they did, unless their files are beside the edited one."""
-        found: CompiledText | None = None
-        for each in recorded.tree():
-            try:
-                compiled = self._programs.register(await self._session.catalog.get(each.digest), each.called_as)
-            except (NotFound, PlaybookError):  # its tools are not installed here, or it was deleted
-                continue
-            if each is recorded:
-                found = compiled
-        return found
-
-    async def _replay(
-        self, recorded: RecordedExecution, compiled: CompiledText, changed: frozenset[tuple[str, str, str]]
-    ) -> tuple[ReplayedExecution, ReplayAdapter, Recordings]:
-        memory = MemoryState(virtual_clock(recorded.started_at))
-        memory.save(compiled.program.playbook.path, recorded.saved)
-        recordings = Recordings(recorded, recorded.id, self._session.results.get, memory, changed)
-        adapter = ReplayAdapter(self._programs, [recordings], self._on_miss)
-        replay = Replay(self._programs, adapter, memory, recordings.signal, recordings)
-        start = Start(workload=recorded.workload, ctx=recorded.ctx)
-        return await replay.run(recorded.id, compiled.program.digest, start), adapter, recordings
-
-    async def _has_output(self, execution: Execution, recorded: RecordedExecution, replayed: ReplayedExecution) -> bool:
-        output: JSON = None
-        if recorded.output is not None:
-            try:
-                output = await execution.fetch(recorded.output)
-            except (Damaged, NotFound):  # the stored result was deleted
-                return False
-        return bool(output == replayed.output)
+        return await self._what_if.compare(execution.id)

@@ -10,13 +10,13 @@ from typing import Any, Final, Protocol, get_args
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.engine import Event, facts
-from noetl.engine.state import State
+from noetl.engine.state import State, Status
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.ports import WorkerRegistry
 from noetl.telemetry.logs import get_logger
 from noetl.telemetry.measured import PendingPointers
-from noetl.telemetry.metrics import Labels, Metrics
+from noetl.telemetry.metrics import NONE, Labels, Metrics
 
 LAG_INTERVAL_S: Final = 0.5  # between two measurements of the event loop
 LAG_WARNING_S: Final = 1.0  # a delay that is logged
@@ -49,18 +49,37 @@ class ExecutionInMemory(Protocol):
     def in_flight(self) -> Mapping[str, FrameInFlight]: ...
 
 
+class IdleInMemory(Protocol):
+    @property
+    def status(self) -> Status: ...
+
+
+class LostFrames(Protocol):
+    """The part of Dispatch that a sweep reads."""
+
+    lost: int  # frames whose pointer or worker was lost, since the start
+
+
 class ControlView(Protocol):
     """The part of Control that gauges read."""
 
     @property
     def executions(self) -> Mapping[str, ExecutionInMemory]: ...
 
+    @property
+    def idle(self) -> Mapping[str, IdleInMemory]: ...
+
+    @property
+    def dispatch(self) -> LostFrames: ...
+
 
 def read_control(metrics: Metrics, control: ControlView, clock: Clock, pending: PendingPointers) -> None:
     process = metrics.process
 
     def statuses() -> Mapping[Labels, float]:
-        return Counter(live.state.status for live in _all(control))
+        found: Counter[Labels] = Counter(each.status for each in list(control.idle.values()))
+        found.update(live.state.status for live in _all(control))
+        return found
 
     def leased() -> Mapping[Labels, float]:
         frames = (frame for live in _all(control) for frame in _in_flight(live))
@@ -104,22 +123,17 @@ def read_workers(metrics: Metrics, registry: WorkerRegistry) -> None:
     process.busy.read = lambda: counted(lambda _slots, busy: busy)
 
 
-def lost_frames(control: ControlView, clock: Clock) -> int:
-    """The number of frames whose lease or pointer has expired: the next sweep dispatches them again."""
-    now = clock.monotonic()
-    return sum(frame.until <= now for live in _all(control) for frame in _in_flight(live))
-
-
 async def measured_sweep(
     sweep: Callable[[], Awaitable[None]], metrics: Metrics, control: ControlView, clock: Clock
 ) -> None:
-    """One sweep; it is logged when it finds lost frames."""
-    lost, begun = lost_frames(control, clock), clock.monotonic()
+    """One sweep. Frames that were lost since the last one are counted and logged."""
+    begun = clock.monotonic()
     try:
         await sweep()
     finally:
         spent = clock.monotonic() - begun
         metrics.process.sweep_s.observe(spent)
+    lost = control.dispatch.lost - int(metrics.process.lost.values[NONE])
     if lost:
         metrics.process.lost.add(by=lost)
         log.warning("sweep.found", lost_frames=lost, took_ms=round(spent * 1000, 1))
@@ -223,11 +237,12 @@ class FactMetrics:
         if known is None:
             known = self._known.put(live.id, _Execution(self._metrics.playbook(live.program.playbook.path)))
         counts, handlers = self._counts, self._handlers
-        for _, at, fact in events:
+        for event in events:
+            fact = event.fact
             kind = fact.__class__
             counts[kind] += 1
             if kind in handlers:
-                handlers[kind](live, known, fact, at)
+                handlers[kind](live, known, fact, event.at)
 
     def _requested(self, _live: CommittedExecution, known: _Execution, _fact: facts.Requested, at: datetime) -> None:
         known.begun_at = at

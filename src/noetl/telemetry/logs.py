@@ -15,10 +15,10 @@ import re2
 
 from noetl.clock import Clock
 from noetl.errors import Rejected, Unavailable
-from noetl.masking import SECRET_CHARS_MIN, Mask
+from noetl.masking import Mask
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, SecretProvider
-from noetl.secret import SHOWN, Secret
+from noetl.secret import SECRET_CHARS_MIN, SHOWN, Secret
 
 CHARS_MAX: Final = 8_192  # of one value in a line
 VALUES_MAX: Final = 10_000  # known secrets; the oldest is removed

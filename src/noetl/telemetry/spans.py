@@ -125,6 +125,8 @@ class Spans:
                 self._park(fact, at)
             case facts.FrameResumed(frame=frame):
                 self._frame(frame, at).note("resumed", at)
+            case facts.HoldReleased(at=held):
+                self._runs[frame_parts(held)[0]].note("released", at)
             case facts.FrameLost(frame=frame, worker=worker, task=task):
                 self._frame(frame, at).note("lost", at, worker=_short(worker), task=_short(task))
             case facts.IterationDone(run=name, index=index):
@@ -173,7 +175,8 @@ class Spans:
 
     def _park(self, fact: facts.FrameParked, at: datetime) -> None:
         child = fact.until.execution_id if isinstance(fact.until, ForChild) else None
-        self._parked[fact.frame] = (at, child)
+        if not isinstance(fact.until, facts.ForDebugger):  # the call begins when it is released
+            self._parked[fact.frame] = (at, child)
         self._frame(fact.frame, at).note("parked", at, until=str(fact.until.__struct_config__.tag))
 
     def _frame(self, frame: str, at: datetime) -> _Open:

@@ -15,6 +15,7 @@ from jinja2.lexer import Token, TokenStream
 from jinja2.parser import Parser
 
 from noetl.template.limits import NESTING_MAX, TEMPLATE_CHARS_MAX, TOKENS_MAX
+from noetl.template.scanner import paths_only, scan
 
 _ENVIRONMENT = Environment(keep_trailing_newline=True)
 _LEXER = _ENVIRONMENT.lexer  # looked up once: each look costs as much as a short template
@@ -78,7 +79,9 @@ class _Reader(Parser):
         self._last_identifier = 0
         self._tag_stack = []
         self._end_token_stack = []
-        self.stream = TokenStream(_counted(_LEXER.wrap(_LEXER.tokeniter(source, None))), None, None)
+        scanned = scan(source)
+        tokens = iter(scanned) if scanned is not None else _counted(_LEXER.wrap(_LEXER.tokeniter(source, None)))
+        self.stream = TokenStream(tokens, None, None)
         self.statements: list[TemplateStatement] = []
 
     def parse_statement(self) -> nodes.Node | list[nodes.Node]:
@@ -116,6 +119,9 @@ def parse(source: str) -> Syntax:
     """Parse a template. Raises BadTemplate with the fault that stopped the parser."""
     if len(source) > TEMPLATE_CHARS_MAX:
         raise _bad(f"the template has {len(source):,} characters (limit TEMPLATE_CHARS_MAX: {TEMPLATE_CHARS_MAX:,})", 1)
+    paths = paths_only(source)
+    if paths is not None:
+        return Syntax(paths, (), None)
     # Jinja2 turns every line break into \n, but text must stay unchanged.
     cr_stand_in = None
     if "\r" in source:

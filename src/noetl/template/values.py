@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
+from msgspec import Struct
 
 JSON: TypeAlias = Any
 ScopePath: TypeAlias = tuple[str | int, ...]
@@ -36,7 +37,7 @@ class TemplateError(Exception):
         self.tag: int | None = None  # the index of the {{ }} or {% %} within its template, from 0
 
 
-class Moment(NamedTuple):
+class Moment(Struct, frozen=True):
     """The values from which `now()`, `today()` and `uuid()` are derived (D17)."""
 
     at: str  # the recorded time of the event, RFC 3339
@@ -84,6 +85,14 @@ def truth(value: JSON) -> bool:
 def is_template(text: str) -> bool:
     """Does the text contain an expression, a statement or a comment of the language?"""
     return "{{" in text or "{%" in text or "{#" in text
+
+
+def contains_template(value: JSON) -> bool:
+    """Is one of the texts in a value a template?"""
+    if type(value) is str:
+        return is_template(value)
+    parts = value.values() if type(value) is dict else value if type(value) is list else ()
+    return any(map(contains_template, parts))
 
 
 def kind_of(value: JSON) -> str:

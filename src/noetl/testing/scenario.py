@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from textwrap import dedent
 
@@ -18,15 +18,19 @@ from noetl.engine.apply import advance
 from noetl.engine.commands import (
     LEVEL,
     Cancel,
+    Change,
+    ClearBreakpoint,
     Close,
     Command,
     Expire,
     Lose,
     Pause,
     Permitted,
+    Release,
     Report,
     Resume,
     Retry,
+    SetBreakpoint,
     Signal,
     Start,
     Wake,
@@ -71,9 +75,11 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             words += [f"called by {parent}"] if parent else []
             words += [f"compensates {fact.compensates}"] if fact.compensates else []
             words += [f"retries {fact.retry_of}"] if fact.retry_of else []
+            words += [f"only {', '.join(map(str, fact.iterations))}"] if fact.iterations else []
             words += ["from the start"] if fact.from_start else []
             words += [f"input {_shown(input)}"] if input else []
             words += [f"deadline {deadline:%H:%M:%S}"] if deadline else []
+            words += [_until(fact.hold)] if fact.hold else []
             return name, run, "; ".join(words)
         case facts.StepStarted(run=run, timeout_at=timeout):
             return name, run, f"timeout {timeout:%H:%M:%S}" if timeout else ""
@@ -107,6 +113,14 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, failed_run or ", ".join(spent), _failure(error)
         case facts.NextEvaluated(run=run):
             return name, run, _next(fact)
+        case facts.BreakpointSet(place=place, when=when, once=once):
+            return name, place, "; ".join(filter(None, (when, "once" if once else "")))
+        case facts.BreakpointCleared(place=place):
+            return name, place, ""
+        case facts.HoldReleased(at=at, step=step):
+            return name, at, "for one step" if step else ""
+        case facts.ScopeChanged(at=at, set=written):
+            return name, at, f"set {_shown(written)}"
         case facts.Cancelled(reason=reason, compensate=compensate):
             return name, "", "; ".join(filter(None, (reason, "compensate" if compensate else "")))
         case facts.Compensating(status=status, error=error, runs=runs):
@@ -171,6 +185,9 @@ def _until(until: facts.Until) -> str:
             return f"for {limit} of {_shown(key)}"
         case facts.ForDocument(digest=digest):
             return f"refuses document {digest[:8]}"
+        case facts.ForDebugger(place=place, breakpoint=breakpoint, error=error):
+            by = f"breakpoint {breakpoint}" if breakpoint else "a step"
+            return f"held before {place} by {by}" + (f": {error}" if error else "")
 
 
 def _output_text(output: Output) -> str:
@@ -283,14 +300,17 @@ class Player:
             case "close":
                 return Close()
             case "retry":
-                words = rest.split()
-                if words[:1] == ["--held"]:
-                    return Retry(held=words[1], permit=f"@{self.state.seq}")
-                steps = [each for each in words if each != "--from-start"]
-                return Retry(step=steps[0] if steps else None, from_start="--from-start" in words)
+                return self._retry(rest.split())
+            case "break" | "clear" | "release" | "step" | "change":
+                return debug_command(verb, word, more)
             case "refuse":
                 return Start(error=Failure(kind=word, message=more))
         raise AssertionError(f"no such command: {line}")
+
+    def _retry(self, words: list[str]) -> Retry:
+        if words[:1] == ["--held"]:
+            return Retry(held=words[1], permit=f"@{self.state.seq}")
+        return retry_of(words)
 
     def _handle(self, command: Command) -> list[str]:
         events = handle(self.program, self.state, command, self.at, self.agenda)
@@ -383,7 +403,7 @@ class Player:
                     data = move.input or work.frame.prev
                     fact = take(work, move, Output(data=data), self.at)
                 else:
-                    parked, document = move if isinstance(move, Park) else (None, None)
+                    parked, document = (move.fact, move.document) if isinstance(move, Park) else (None, None)
                     break
                 made.append(fact)
                 advance(work.frame, fact)
@@ -415,6 +435,28 @@ class Player:
         assert msgspec.to_builtins(folded) == msgspec.to_builtins(self.state)
 
 
+def retry_of(words: Sequence[str]) -> Retry:
+    """`start 3 7 --from-start`: the step, and the iterations of it."""
+    steps = [each for each in words if each != "--from-start" and not each.isdecimal()]
+    return Retry(
+        step=steps[0] if steps else None,
+        iterations=tuple(int(each) for each in words if each.isdecimal()),
+        from_start="--from-start" in words,
+    )
+
+
+def debug_command(verb: str, word: str, more: str) -> SetBreakpoint | ClearBreakpoint | Change | Release:
+    match verb:
+        case "break":
+            once = more.startswith("once")
+            return SetBreakpoint(place=word, when=more.removeprefix("once").strip() or None, once=once)
+        case "clear":
+            return ClearBreakpoint(place=word or None)
+        case "change":
+            return Change(at=word, set=json.loads(more))
+    return Release(at=word or None, step=verb == "step")
+
+
 def _start(word: str, more: str, rest: str) -> Start:
     match word:
         case "--child":
@@ -422,6 +464,9 @@ def _start(word: str, more: str, rest: str) -> Start:
         case "--held":
             key, _, more = more.partition(" ")
             return Start(workload=json.loads(more or "{}"), held=key, level=LEVEL)
+        case "--break":
+            place, _, more = more.partition(" ")
+            return Start(workload=json.loads(more or "{}"), level=LEVEL, breakpoints=(SetBreakpoint(place=place),))
         case "--ctx":
             return Start(ctx=json.loads(more), level=LEVEL)
         case "--saved":

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from noetl.replay.cases import CaseResult, SuiteRunner
+from noetl.replay.cases import SuiteRunner
+from noetl.views.test_results import CaseResult
 
 __all__ = ["CaseResult", "run_tests"]
 
@@ -13,7 +14,7 @@ __all__ = ["CaseResult", "run_tests"]
 def run_tests(file: str | Path, name: str | None = None) -> list[CaseResult]:
     """Run the tests of a file, or the one with this name. A result has `name`, `passed` and `mismatches`.
 
-    Raises PlaybookError when the file or its playbook has problems, and LookupError for an unknown name.
+    Raises PlaybookError when the file or its playbook has problems, LookupError for an unknown name, and OSError.
     """
     runner = SuiteRunner()
     suite = runner.load(Path(file))

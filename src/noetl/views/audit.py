@@ -11,10 +11,11 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from noetl.engine import Event, facts
-from noetl.engine.facts import Fact, ForBlock, Token, Until
+from noetl.engine.facts import Fact, ForBlock, ForDebugger, Token, Until
 from noetl.ids import frame_id, frame_parts
 from noetl.output import Failure
 from noetl.views.compensation_audit import CompensationAudit, listed
+from noetl.views.hold_audit import HoldAudit
 from noetl.views.log import name_of
 
 FINDINGS_MAX = 1_000  # enough for a log that is broken from end to end
@@ -67,6 +68,7 @@ class _Auditor:
         self.frames = _FrameAudit(self.report)
         self.loops = _LoopAudit(self.report)
         self.compensations = CompensationAudit(self.report)
+        self.holds = HoldAudit(self.report)
         self.checks: dict[type, _Check] = {
             facts.Requested: self._requested, facts.Evaluated: self._evaluated,
             facts.Started: self._workflow_started, facts.StepWaiting: self._waiting,
@@ -79,6 +81,9 @@ class _Auditor:
             facts.IterationDone: self._iteration, facts.IterationFailed: self._iteration,
             facts.LoopDone: self._loop_done, facts.StepDone: self._done, facts.StepFailed: self._failed,
             facts.NextEvaluated: self._routed, facts.Paused: self._command, facts.Resumed: self._command,
+            facts.BreakpointSet: self.holds.breakpoint_set, facts.BreakpointCleared: self.holds.breakpoint_cleared,
+            facts.HoldReleased: self._of_hold(self.holds.released),
+            facts.ScopeChanged: self._of_hold(self.holds.changed),
             facts.Cancelled: self._command, facts.Compensating: self._compensating, facts.Retried: self._retried,
             facts.Finished: self._finished, facts.Processed: self._processed,
         }  # fmt: skip
@@ -87,7 +92,7 @@ class _Auditor:
         self.found.append(AuditFinding(seq=self.seq, code=code, message=message))
 
     def feed(self, event: Event) -> None:
-        seq, _, fact = event
+        seq, fact = event.seq, event.fact
         if seq != self.seq + 1:
             expected, self.seq = self.seq + 1, seq
             self.report("gap", f"fact {seq} is where fact {expected} should be")
@@ -247,8 +252,10 @@ class _Auditor:
         elif self.frames.called(fact.parent) != fact.step:
             self.report("block", f"{fact.run} is scheduled, but {fact.parent} has not called {fact.step}")
         self.runs[fact.run] = _Run(fact.parent, compensation=fact.compensates is not None)
+        if fact.hold is not None:
+            self.holds.runs.add(fact.run)
         self.frames.begin(fact.run)
-        self.loops.inherit(fact.run, fact.retry_of)
+        self.loops.inherit(fact.run, fact.retry_of, fact.iterations)
 
     def _check_retry(self, fact: facts.StepScheduled) -> None:
         if fact.retry_of in self.due:
@@ -262,6 +269,8 @@ class _Auditor:
         run = self._live(fact.run, fact)
         if fact.run in self.unpermitted:
             self.report("permit", f"{fact.run} is started without its permit")
+        if fact.run in self.holds.runs:
+            self.report("held", f"{fact.run} is started while it is held")
         if run is not None and run.started:
             self.report("started-twice", f"{fact.run} is started twice")
         if run is not None:
@@ -295,6 +304,7 @@ class _Auditor:
         run = self._live(id, fact)
         if run is not None:
             run.ended, run.failed = True, isinstance(fact, facts.StepFailed)
+            self.holds.runs.discard(id)
             self.frames.end(id)
             if run.compensation:
                 del self.runs[id]
@@ -311,6 +321,19 @@ class _Auditor:
     def _caller_is_over(self, run: _Run) -> bool:
         caller = self.runs.get(frame_parts(run.parent)[0]) if run.parent is not None else None
         return run.parent is not None and (caller is None or caller.ended)
+
+    # Breakpoints
+
+    def _of_hold(self, check: _Check) -> _Check:
+        """The check of a fact about a live run, or a frame of one, that is held."""
+
+        def checked(fact: facts.HoldReleased | facts.ScopeChanged) -> None:
+            if self._live(frame_parts(fact.at)[0], fact) is not None:
+                check(fact, is_frame_held=self.frames.is_held(fact.at))
+                if isinstance(fact, facts.HoldReleased):
+                    self.frames.released(fact.at)
+
+        return checked
 
     # Frames and loops
 
@@ -400,6 +423,14 @@ class _FrameAudit:
         frame = self._frames.get(frame_parts(id)[0], {}).get(id)
         return frame.parked.block if frame is not None and isinstance(frame.parked, ForBlock) else None
 
+    def is_held(self, id: str) -> bool:
+        frame = self._frames.get(frame_parts(id)[0], {}).get(id)
+        return frame is not None and isinstance(frame.parked, ForDebugger)
+
+    def released(self, id: str) -> None:
+        if self.is_held(id):
+            self._frame(id).parked = None
+
     def started_task(self, fact: facts.TaskStarted) -> None:
         frame = self._next_call(fact)
         if frame.running and fact.epoch is None:
@@ -447,6 +478,8 @@ class _FrameAudit:
         frame = self._frame(fact.frame)
         if frame.parked is None:
             self.report("parked", f"{fact.frame} is resumed, but was not parked")
+        elif isinstance(frame.parked, ForDebugger):
+            self.report("held", f"{fact.frame} is resumed while it is held")
         frame.parked = None
 
     def _frame(self, id: str) -> _Frame:
@@ -475,6 +508,7 @@ class _Loop:
         self.width = width
         self.succeeded: set[int] = set()
         self.failed: set[int] = set()
+        self.failed_before: set[int] = set()  # in runs that this one retries, and not since
         self.touched: set[int] = set()  # iterations with facts in the log that have not ended
         self.inherited = False
 
@@ -489,13 +523,19 @@ class _LoopAudit:
         self.report = report
         self._loops: dict[str, _Loop] = {}
 
-    def inherit(self, run: str, of: str | None) -> None:
-        """A retry continues the loop of the failed run: successful iterations stay done (D69)."""
+    def inherit(self, run: str, of: str | None, named: tuple[int, ...]) -> None:
+        """A retry continues the loop of the failed run: successful iterations stay done (D69).
+
+        If it names iterations, the others that failed stay failed.
+        """
         old = self._loops.pop(of, None) if of is not None else None
         if old is None:
             return
         loop = self._loops[run] = _Loop(old.count, old.width)
         loop.succeeded, loop.inherited = old.succeeded, True
+        loop.failed_before = (old.failed | old.failed_before) - old.succeeded
+        if named:
+            loop.failed = loop.failed_before - {*named}
 
     def started(self, fact: facts.LoopStarted) -> None:
         known = self._loops.get(fact.run)

@@ -22,6 +22,7 @@ from noetl.errors import Damaged, Problem, Severity
 from noetl.ids import call_id, frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
+from noetl.views.debugging import ChangeDocument, HoldDocument, change_documents, held_documents
 from noetl.views.log import instant, readable
 from noetl.views.runs import RunRecord, Runs, Tally, item_text, permit_words
 
@@ -261,6 +262,8 @@ class ShowDocument(Struct, frozen=True, kw_only=True):
     cancelled: CancelDocument | UnsetType = UNSET  # absent: it was not cancelled
     fork: ForkDocument | UnsetType = UNSET  # absent: it is not a fork
     limits: tuple[LimitDocument, ...] | UnsetType = UNSET  # the first that it waits for; absent: none
+    held: tuple[HoldDocument, ...] | UnsetType = UNSET  # what breakpoints hold; absent: nothing
+    changes: tuple[ChangeDocument, ...] | UnsetType = UNSET  # the last values changed by hand; absent: none
 
 
 class ForkDocument(Struct, frozen=True, kw_only=True):
@@ -319,6 +322,8 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         cancelled=UNSET if why is None else CancelDocument(reason=why.reason, by=why.by),
         fork=UNSET if fork is None else ForkDocument(execution_id=fork.execution, seq=fork.seq),
         limits=tuple(islice(_limits(state), LIMITS_MAX)) or UNSET,
+        held=held_documents(state) or UNSET,
+        changes=change_documents(runs) or UNSET,
     )
 
 

@@ -110,7 +110,7 @@ class Envelopes:
         made = [self._made(event, 0, _Derived(name, about, data))]
         if isinstance(fact, facts.TaskDone) and fact.started_at is not None and not shown and not fact.kept:
             started = _Derived("task.started", about._replace(status="in_progress"), {"task": fact.task})
-            made.insert(0, self._made(event._replace(at=fact.started_at), 1, started))
+            made.insert(0, self._made(Event(event.seq, fact.started_at, event.fact), 1, started))
         made += [self._made(event, part, each) for part, each in enumerate(derived, len(made))]
         return made
 
@@ -215,6 +215,8 @@ def _run_of(fact: Fact) -> str | None:
             return frame_parts(frame)[0]
         case facts.LoopDone(run=run) | facts.NextEvaluated(run=run):
             return run
+        case facts.ScopeChanged(at=at):
+            return frame_parts(at)[0]
     return None
 
 
@@ -260,6 +262,9 @@ def _about(state: State, fact: Fact) -> _About:
             return _About("token", token, "paused")
         case facts.PermitGranted(run=str(run)):
             return _About("step", run, "in_progress", run=run)
+        case facts.HoldReleased(at=at) | facts.ScopeChanged(at=at):
+            run, index = frame_parts(at)
+            return _About("frame", at, "in_progress", run=run, iteration=at if index is not None else None)
         case facts.NextEvaluated(run=run, error=error):
             return _About("next", run, "success" if error is None else "error", run=run)
     return _of_execution(state, fact)

@@ -108,6 +108,7 @@ class Input(Struct, frozen=True, kw_only=True):
     required: bool = False  # a request must give a value
     limits: tuple[str, ...] = ()  # of a declared input: "at least 1", "one of …"
     desc: str | None = None
+    secret: bool = False  # a request gives it under `secrets`, and tasks read it as keychain.<name>
 
 
 class ExplainedTask(Struct, frozen=True, kw_only=True):
@@ -212,7 +213,8 @@ def _input(each: CompiledInput) -> Input:
         type=each.field.type if each.field.items is None else f"list of {each.field.items.type}",
         default=without if each.default is UNSET else describe.value(each.default),
         required=each.required,
-        limits=tuple(describe.limits(each.field)),
+        limits=(*(("secret",) if each.field.secret else ()), *describe.limits(each.field)),
+        secret=each.field.secret,
         desc=_text(each.field.desc),
     )
 

@@ -56,16 +56,21 @@ class LoopTable(Struct, kw_only=True):
         self.first_seq, self.last_seq, self.done_seq = (array("Q", [0]) * count for _ in range(3))
         self.errors, self.children = {}, {}
 
-    def retried(self, run: str) -> LoopTable:
-        """The table of a run that retries this one: failed iterations wait again, the others are inherited."""
+    def retried(self, run: str, named: tuple[int, ...]) -> LoopTable:
+        """The table of a run that retries this one: failed iterations wait again, the others are inherited.
+
+        `named`: only these wait again; (): all that failed.
+        """
         copied = LoopTable(
             run=run, retries=(*self.retries, self.run), count=self.count, items=self.items, ref=self.ref,
             status=bytearray(self.status),
             attempts=self.attempts[:], started=self.started[:], ended=self.ended[:], first_seq=self.first_seq[:],
             last_seq=self.last_seq[:], done_seq=self.done_seq[:], children=dict(self.children),
         )  # fmt: skip
-        for index in self.errors:
+        again = {*named} if named else {*self.errors}
+        for index in again:
             copied.status[index], copied.started[index] = _WAITING, 0
+        copied.errors = {index: error for index, error in self.errors.items() if index not in again}
         return copied
 
     def counts(self) -> dict[IterationStatus, int]:
@@ -90,14 +95,14 @@ class LoopTable(Struct, kw_only=True):
     def _searched(self, index: int) -> str:
         return f"[{index}] {self.item_text(index)} {self.errors.get(index, '')}".lower()
 
-    def note(self, index: int, event: Event, status: int | None = None, started: datetime | None = None) -> None:
+    def note(self, index: int, seq: int, at: float, status: int | None = None, started: datetime | None = None) -> None:
         """A fact of the iteration."""
         if index >= self.count:
             return
         if not self.first_seq[index]:
-            self.first_seq[index] = event.seq
-        self.last_seq[index] = event.seq
-        self.ended[index] = event.at.timestamp()
+            self.first_seq[index] = seq
+        self.last_seq[index] = seq
+        self.ended[index] = at
         if started is not None and not self.started[index]:
             self.started[index] = started.timestamp()
         if status is not None:
@@ -109,53 +114,60 @@ def text_of(item: JSON) -> str:
     return shorten(one_line(to_json(item)), ITEM_CHARS_MAX)
 
 
+_FrameFact: TypeAlias = facts.TaskStarted | facts.TaskDone | facts.FrameParked | facts.FrameResumed | facts.FrameLost
+
+
 class LoopTables:
     """Reads a log event by event; holds a table for each loop of a step."""
 
     def __init__(self) -> None:
         self.tables: dict[str, LoopTable] = {}
+        self._at: datetime | None = None  # of the last fact; the facts of a commit share it
+        self._now = 0.0  # the same in seconds since the epoch
 
     def feed(self, event: Event) -> None:
         fact, tables = event.fact, self.tables
+        if event.at is not self._at:
+            self._at, self._now = event.at, event.at.timestamp()
+        if isinstance(fact, facts.TaskDone):  # this and the next one are most facts of a long log
+            self._note_frame(event, fact)
+            return
+        if isinstance(fact, facts.IterationDone):
+            if (table := tables.get(fact.run)) is not None:
+                table.note(fact.index, event.seq, self._now, _OK)
+            return
         match fact:
             case facts.StepScheduled(run=run, loop=True, parent=None):
                 before = tables.get(fact.retry_of or "")
-                tables[run] = LoopTable(run=run) if before is None else before.retried(run)
+                tables[run] = LoopTable(run=run) if before is None else before.retried(run, fact.iterations)
             case facts.LoopStarted(run=run, count=count) if run in tables:
                 table = tables[run]
                 table.resize(count)
                 table.items, table.ref = fact.items, fact.ref
-            case facts.IterationDone(run=run, index=index) if run in tables:
-                tables[run].note(index, event, _OK)
             case facts.IterationFailed(run=run, index=index, error=error) if run in tables:
-                tables[run].note(index, event, _FAILED)
+                tables[run].note(index, event.seq, self._now, _FAILED)
                 tables[run].errors[index] = shorten(f"{error.kind}: {error.message}", ERROR_CHARS_MAX)
-            case (
-                facts.TaskStarted() | facts.TaskDone() | facts.FrameParked() | facts.FrameResumed() | facts.FrameLost()
-            ):
-                run, at = frame_parts(fact.frame)
-                found = tables.get(run)
-                if found is not None and at is not None:
-                    _note_frame(found, at, event, fact)
+            case facts.TaskStarted() | facts.FrameParked() | facts.FrameResumed() | facts.FrameLost():
+                self._note_frame(event, fact)
 
-
-_FrameFact: TypeAlias = facts.TaskStarted | facts.TaskDone | facts.FrameParked | facts.FrameResumed | facts.FrameLost
-
-
-def _note_frame(table: LoopTable, index: int, event: Event, fact: _FrameFact) -> None:
-    match fact:
-        case facts.TaskStarted(started_at=started):
-            table.note(index, event, _RUNNING, started)
-        case facts.TaskDone(started_at=began):
-            table.note(index, event, _RUNNING, began)
-            if index < table.count:
+    def _note_frame(self, event: Event, fact: _FrameFact) -> None:
+        run, index = frame_parts(fact.frame)
+        table = self.tables.get(run)
+        if table is None or index is None or index >= table.count:
+            return
+        seq, now = event.seq, self._now
+        match fact:
+            case facts.TaskDone(started_at=began):
+                table.note(index, seq, now, _RUNNING, began)
                 table.attempts[index] += fact.repeats
-                table.done_seq[index] = event.seq
-        case facts.FrameParked(until=until):
-            table.note(index, event, _RUNNING)
-            if isinstance(until, ForChild):
-                table.children[index] = until.execution_id
-        case facts.FrameLost():
-            table.note(index, event, _WAITING)
-        case _:
-            table.note(index, event)
+                table.done_seq[index] = seq
+            case facts.TaskStarted(started_at=started):
+                table.note(index, seq, now, _RUNNING, started)
+            case facts.FrameParked(until=until):
+                table.note(index, seq, now, _RUNNING)
+                if isinstance(until, ForChild):
+                    table.children[index] = until.execution_id
+            case facts.FrameLost():
+                table.note(index, seq, now, _WAITING)
+            case _:
+                table.note(index, seq, now)

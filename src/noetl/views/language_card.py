@@ -118,10 +118,10 @@ _SHORT: Final[dict[str, str]] = {"timeout": "number or {connect, read, total}"}
 _LEFT_OUT: Final = frozenset(
     {
         "result store", "task.spec", "compensate.spec", "compensate.spec.policy", "emit", "timeout", "items",
-        "defaults", "results", "limits", "notify.spec", "notify.spec.policy",
+        "defaults", "results", "limits", "notify.spec", "notify.spec.policy", "workbook block",
     }
 )  # fmt: skip
-_DECISIONS: Final = re.compile(r"\s\(D\d+\)")
+DECISIONS: Final = re.compile(r"\s\(D\d+\)")
 
 
 def language_card(kinds: Kinds) -> str:
@@ -144,7 +144,7 @@ def language_card(kinds: Kinds) -> str:
         "- [Examples](examples/index.md), [guides](guides/checking.md), [tutorial](tutorial/index.md)\n"
         "- `noetl schema` prints the JSON Schema, `noetl tools KIND` one tool, `noetl explain FILE` a playbook.",
     ]
-    return _DECISIONS.sub("", "\n\n".join(part.rstrip("\n") for part in parts)) + "\n"
+    return DECISIONS.sub("", "\n\n".join(part.rstrip("\n") for part in parts)) + "\n"
 
 
 def estimated_tokens(text: str) -> int:
@@ -152,7 +152,19 @@ def estimated_tokens(text: str) -> int:
 
 
 def _records(root: RecordShape, kinds: Kinds) -> Iterator[str]:
-    """One line for each record, breadth first; a record that occurs again is described once."""
+    """One line for each record."""
+    for title, shape, keys in walk_records(root, kinds):
+        if not shape:
+            yield f"- **{title}**: {', '.join(name for name in keys if name not in ('name', 'kind', 'desc'))}"
+        elif title not in _LEFT_OUT:
+            yield f"- **{title}**: " + "; ".join(key_line(name, key) for name, key in keys.items())
+
+
+def walk_records(root: RecordShape, kinds: Kinds) -> Iterator[tuple[str, RecordShape | None, Mapping[str, KeyShape]]]:
+    """Title, shape and keys of each record, breadth first; a record that occurs again is described once.
+
+    The variants of a record that has a kind come without their shape.
+    """
     seen: set[str] = set()
     waiting: list[Shape] = [root]
     while waiting:
@@ -165,16 +177,14 @@ def _records(root: RecordShape, kinds: Kinds) -> Iterator[str]:
                     continue
                 seen.add(title)
                 waiting += [key.shape for key in own.values()]
-                if title not in _LEFT_OUT:
-                    yield f"- **{title}**: " + "; ".join(_key(name, key) for name, key in own.items())
+                yield title, shape, own
             case KindShape("task", _, _, unknown, others):
                 waiting += [unknown, *(others.values() if "choose" not in seen else ())]
             case KindShape(title, _, records):
                 for kind, record in records.items():
-                    fields = [name for name in record.keys if name not in ("name", "kind", "desc")]
                     if f"{title} {kind}" not in seen:
                         seen.add(f"{title} {kind}")
-                        yield f"- **{title}, kind {kind}**: {', '.join(fields)}"
+                        yield f"{title}, kind {kind}", None, record.keys
             case MapShape(of) | ListShape(of):
                 waiting.append(of)
             case UnionShape(shapes):
@@ -186,7 +196,7 @@ def _is_minor(name: str, key: KeyShape, kinds: Kinds) -> bool:
     return isinstance(key.shape, ReservedShape) or (name in kinds and isinstance(key.shape, RecordShape))
 
 
-def _key(name: str, key: KeyShape) -> str:
+def key_line(name: str, key: KeyShape) -> str:
     sign = "*" if key.required else ""
     default = f" = {as_text(key.default)}" if key.default is not None else ""
     return f"`{name}`{sign} ({_SHORT.get(name) or _type(key.shape)}{default}) {key.doc}"

@@ -5,14 +5,14 @@ There is no record for each iteration, and the number of records for ended block
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import Struct, field
 
 from noetl.engine import Event, apply, facts
-from noetl.engine.facts import Fact, ForBlock, ForChild, ForDocument, ForPermit, ForSignal, ForTime
+from noetl.engine.facts import Fact, ForBlock, ForChild, ForDebugger, ForDocument, ForPermit, ForSignal, ForTime
 from noetl.engine.state import State
 from noetl.escape import one_line, shorten
 from noetl.ids import frame_parts
@@ -25,6 +25,7 @@ PRINTED_LINES_MAX = 10  # the last lines that a call has printed
 PRINTED_CHARS_MAX = 2_000
 FAILURES_KEPT_MAX = 5  # failed iterations of one run; all are counted
 ITEM_CHARS_MAX = 200  # of an item on one line
+CHANGES_KEPT_MAX = 100  # by hand; all are in the log
 BLOCKS_KEPT_MAX = 100  # ended blocks of one run for each status; all are counted
 
 
@@ -97,12 +98,17 @@ class Runs:
         self.begun_at: datetime | None = None
         self.failed_at: tuple[str, str | None] | None = None  # step and run of the first unhandled failure
         self.fork: facts.ForkOrigin | None = None  # the execution whose work it keeps
+        self.changes: tuple[tuple[int, datetime, facts.ScopeChanged], ...] = ()  # the last ones by hand
         self.cancelled: facts.Cancelled | None = None  # the last cancel, unless a retry came after it
         self._live: dict[str, RunRecord] = {}  # unfinished runs of steps and blocks
         self._calling: set[str] = set()  # frames that have called a block, which is not a call of a tool
 
     def feed(self, event: Event) -> None:
         state, fact, at = self.state, event.fact, event.at
+        if (progress := _PROGRESS.get(type(fact))) is not None:  # most facts of a long log
+            apply(state, fact, at)
+            progress(self, fact)
+            return
         if self.begun_at is None:
             self.begun_at = at
         cancelling, failure = state.status == "cancelling", state.failure
@@ -114,8 +120,10 @@ class Runs:
                 self._scheduled(fact, at)
             case facts.StepWaiting(run=str(run), limit=str(limit), key=key):
                 self._live[run].waits_for = permit_words(limit, key)
-            case facts.PermitGranted(run=str(run)):
-                self._live[run].waits_for = None
+            case facts.PermitGranted(run=str(id)) | facts.HoldReleased(at=id) | facts.FrameResumed(frame=id):
+                self._live[frame_parts(id)[0]].waits_for = None
+            case facts.ScopeChanged():
+                self.changes = (*self.changes[1 - CHANGES_KEPT_MAX :], (event.seq, at, fact))
             case facts.StepStarted(run=run):
                 record = self._live[run]
                 record.started_at, record.status = at, "running"
@@ -123,15 +131,11 @@ class Runs:
                 run, index = frame_parts(frame)
                 self._live[run].running[index] = fact
                 self._live[run].waits_for = None
-            case facts.TaskDone():
-                self._called(fact)
             case facts.FrameParked():
                 self._parked(fact)
-            case facts.FrameResumed(frame=frame):
-                self._live[frame_parts(frame)[0]].waits_for = None
             case facts.FrameLost():
                 self._lost(fact)
-            case facts.LoopStarted(run=run) | facts.IterationDone(run=run):
+            case facts.LoopStarted(run=run):
                 self._count(self._live[run])
             case facts.IterationFailed(run=run, index=index, error=error):
                 self._count(self._live[run])
@@ -143,10 +147,8 @@ class Runs:
                 self._ended(run, "cancelled" if given_up else "error", at).error = error
             case facts.NextEvaluated():
                 self._routed(fact)
-            case facts.Cancelled():
-                self.cancelled = fact
-            case facts.Retried():
-                self.cancelled = None
+            case facts.Cancelled() | facts.Retried():
+                self.cancelled = fact if isinstance(fact, facts.Cancelled) else None
             case facts.Finished() | facts.Compensating():
                 self._finished(at)
         self._look_for_failure(fact, failure)
@@ -191,6 +193,7 @@ class Runs:
         record = RunRecord(
             id=fact.run, step=fact.step, parent=parent, called_in=index, retry_of=fact.retry_of,
             compensates=fact.compensates, scheduled_at=at,
+            waits_for=None if fact.hold is None else held_words(fact.hold),
         )  # fmt: skip
         self._live[fact.run] = record
         (self.steps if parent is None else self._live[parent].blocks)[fact.run] = record
@@ -214,6 +217,9 @@ class Runs:
             yield caller
             record = caller
 
+    def _iterated(self, fact: facts.IterationDone) -> None:
+        self._count(self._live[fact.run])
+
     def _called(self, fact: facts.TaskDone) -> None:
         run, index = frame_parts(fact.frame)
         record = self._live[run]
@@ -230,7 +236,7 @@ class Runs:
         again = fact.repeats
         for each in (record, *self._around(record)):
             each.calls += calls
-            each.kept += bool(calls and fact.kept)
+            each.kept += bool(fact.kept and fact.status != "skipped")
             each.retries += again
             if printed is not None:
                 each.keep_printed(printed)
@@ -283,6 +289,12 @@ class Runs:
         self._live.clear()
 
 
+_PROGRESS: dict[type, Callable[..., None]] = {
+    facts.TaskDone: Runs._called,
+    facts.IterationDone: Runs._iterated,
+}  # they begin and end no run
+
+
 def _printed(fact: facts.TaskDone) -> PrintedOutput | None:
     """From `stdout` and `stderr` in the tool's own part of the output, which contain no secrets."""
     error = fact.output.error if fact.output is not None else None
@@ -330,6 +342,20 @@ def permit_words(limit: str, key: str) -> str:
     return f'for the limit "{one_line(key)}" ({limit})' if key else f"for the limit of {limit}"
 
 
+def held_words(hold: ForDebugger) -> str:
+    """`for the debugger, before fetch.get_page`."""
+    failed = f"; its condition cannot be evaluated: {one_line(hold.error)}" if hold.error else ""
+    return f"for the debugger, before {hold.place}{failed}"
+
+
+def change_words(fact: facts.ScopeChanged) -> str:
+    """`ctx.total = 4, by ann`."""
+    values = ", ".join(
+        f"{target} = {shorten(one_line(to_json(value)), ITEM_CHARS_MAX)}" for target, value in fact.set.items()
+    )
+    return values + (f", by {fact.by}" if fact.by else "")
+
+
 def waits_for(fact: facts.FrameParked) -> str:
     match fact.until:
         case ForTime(at=at):
@@ -344,3 +370,5 @@ def waits_for(fact: facts.FrameParked) -> str:
             return "for the check of its document"
         case ForPermit(limit=limit, key=key):
             return permit_words(limit, key)
+        case ForDebugger():
+            return held_words(fact.until)

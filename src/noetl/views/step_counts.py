@@ -15,6 +15,8 @@ from noetl.ids import frame_parts
 Sample: TypeAlias = tuple[int, ...]  # the seq, then the counts after it
 
 SAMPLES_MAX = 600
+_PROGRESS = frozenset({facts.TaskDone, facts.IterationDone})  # most facts of a long log; they take and make no token
+_NONE: list[tuple[str, bool]] = []
 
 
 class Track:
@@ -96,10 +98,17 @@ class Counts:
 
     def before(self, state: State, fact: Fact) -> None:
         """Call before the fact is applied, while what it removes still exists."""
+        if type(fact) in _PROGRESS:
+            self._spent = _NONE
+            return
         taken = fact.tokens if isinstance(fact, facts.StepScheduled | facts.StepFailed) else ()
         self._spent = [(state.tokens[id].step, _has_waited(state, id)) for id in taken if id in state.tokens]
 
     def after(self, state: State, fact: Fact, seq: int) -> None:
+        if type(fact) in _PROGRESS:
+            for step in self._frames(state, fact):
+                self._put(step, seq, turn=False)
+            return
         touched: dict[str, bool] = {}  # step → is it a turning point, or only progress
         for step, waited in self._spent:
             count = self._at(step)
@@ -111,9 +120,13 @@ class Counts:
         for step in self._frames(state, fact):
             touched.setdefault(step, False)
         for step, turn in touched.items():
-            track = self.tracks.setdefault(step, Track())
-            count = self._at(step)
-            track.put(seq, *astuple(count), turn=turn)
+            self._put(step, seq, turn=turn)
+
+    def _put(self, step: str, seq: int, *, turn: bool) -> None:
+        track = self.tracks.get(step)
+        if track is None:
+            track = self.tracks[step] = Track()
+        track.put(seq, *astuple(self._at(step)), turn=turn)
 
     def _at(self, step: str) -> StepCount:
         return self._counts.setdefault(step, StepCount())
@@ -232,15 +245,18 @@ class Counts:
     def _frames(self, state: State, fact: Fact) -> list[str]:
         """Progress inside a run."""
         match fact:
-            case facts.TaskDone(frame=frame, repeats=again) if again:
-                step = self._runs[frame_parts(frame)[0]].step
+            case facts.TaskDone():
+                if not (again := fact.repeats):
+                    return []
+                step = self._runs[frame_parts(fact.frame)[0]].step
                 self._at(step).retries += again
                 return [step]
+            case facts.IterationDone(run=run):
+                return self._counted(state, run)
             case facts.FrameParked(frame=frame) | facts.FrameResumed(frame=frame):
                 return self._parked(frame, parked=isinstance(fact, facts.FrameParked))
             case (
                 facts.LoopStarted(run=run)
-                | facts.IterationDone(run=run)
                 | facts.IterationFailed(run=run)
                 | facts.StepScheduled(run=run, retry_of=str())
             ):

@@ -1,4 +1,4 @@
-"""An execution for one screen: counts of each step along the log, a bar for each run, any moment, facts as lines.
+"""An execution for one screen: counts of each step along the log, a bar for each run.
 
 A client can draw an execution at any moment with the timeline alone, without the log.
 """
@@ -6,18 +6,16 @@ A client can draw an execution at any moment with the timeline alone, without th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
 
-import msgspec
-from msgspec import UNSET, Struct, UnsetType, field
+from msgspec import Struct, field
 
-from noetl.engine import Event, apply, facts
+from noetl.engine import Event, facts
 from noetl.engine.facts import Fact
 from noetl.engine.state import State, Status
-from noetl.ids import call_id, frame_id, frame_parts, token_id
-from noetl.output import JSON, Failure, tries_of
+from noetl.ids import call_id, frame_parts, token_id
+from noetl.output import Failure
 from noetl.playbook.model import END
 from noetl.views.documents import (
     RUNNING_SHOWN_MAX,
@@ -28,7 +26,16 @@ from noetl.views.documents import (
     running_calls,
 )
 from noetl.views.log import instant, name_of
-from noetl.views.runs import RunRecord, Runs, item_text, lost_words, permit_words, waits_for
+from noetl.views.runs import (
+    RunRecord,
+    Runs,
+    change_words,
+    held_words,
+    item_text,
+    lost_words,
+    permit_words,
+    waits_for,
+)
 from noetl.views.step_counts import Counts, Sample, Track
 
 RUNS_SHOWN_MAX = 200  # runs of one step: the first ones and the newest
@@ -170,7 +177,7 @@ class Timeline:
         self._clock = Track()
         self._looked_at: datetime | None = None
         self._writes = Track()
-        self._kinds: Counter[str] = Counter()
+        self._kinds: Counter[type[Fact]] = Counter()
         self._signals: dict[str, str] = {}  # frame → what it waits for
 
     @property
@@ -178,16 +185,15 @@ class Timeline:
         return self.runs.state
 
     def feed(self, event: Event) -> None:
-        state, fact = self.state, event.fact
-        ctx, live = state.ctx, [*state.runs] if isinstance(fact, facts.Finished | facts.Compensating) else []
-        self.counts.before(state, fact)
-        self.runs.feed(event)
-        self.counts.after(state, fact, event.seq)
-        self._kinds[name_of(fact)] += 1
-        if event.at is not self._looked_at:
-            self._tick(event)
-        if state.ctx is not ctx:
-            self._writes.put(event.seq)
+        state, fact = self.runs.state, event.fact
+        if isinstance(fact, facts.IterationDone | facts.TaskDone):
+            # Most facts of a long log: they begin and end no run, and get no mark.
+            self._fold(event)
+            if isinstance(fact, facts.TaskDone):
+                self._called(event.seq, fact)
+            return
+        live = [*state.runs] if isinstance(fact, facts.Finished | facts.Compensating) else []
+        self._fold(event)
         self._span(event)
         for run in live:
             self._spans[run].ended_seq = self._spans[run].ended_seq or event.seq
@@ -197,6 +203,19 @@ class Timeline:
             if len(self._marks) > MARKS_MAX:
                 del self._marks[MARKS_MAX // 2]  # keep the first and the last marks
                 self._marks_left_out += 1
+
+    def _fold(self, event: Event) -> None:
+        """Apply the fact to the state, and count it."""
+        state, fact = self.runs.state, event.fact
+        ctx = state.ctx
+        self.counts.before(state, fact)
+        self.runs.feed(event)
+        self.counts.after(state, fact, event.seq)
+        self._kinds[type(fact)] += 1
+        if event.at is not self._looked_at:
+            self._tick(event)
+        if state.ctx is not ctx:
+            self._writes.put(event.seq)
 
     def _tick(self, event: Event) -> None:
         """All facts of a commit have the same time: the clock stays constant up to the last of them."""
@@ -216,8 +235,6 @@ class Timeline:
                 self._spans[fact.run] = _Span(scheduled_seq=seq, looped=fact.loop)
             case facts.StepWaiting(token=token, limit=None):
                 self.steps_of[token] = self.state.tokens[token].step
-            case facts.TaskDone():
-                self._called(seq, fact)
             case facts.FrameParked(frame=frame, until=facts.ForSignal(name=name)):
                 self._signals[frame] = name
             case facts.FrameResumed(frame=frame):
@@ -291,7 +308,7 @@ class Timeline:
             marks_left_out=self._marks_left_out,
             clock=self._clock.samples(),
             writes=self._writes.samples(),
-            kinds=dict(self._kinds),
+            kinds={str(kind.__struct_config__.tag): count for kind, count in self._kinds.items()},
         )
 
     def _line(self, step: str, track: Track, records: list[RunRecord]) -> StepLine:
@@ -364,8 +381,12 @@ def _mark(fact: Fact) -> str | None:
             return f"by {by}" if by else ""
         case facts.Cancelled(reason=reason, by=by):
             return reason or (f"by {by}" if by else "")
-        case facts.FrameParked(until=facts.ForSignal() | facts.ForChild()):
+        case facts.FrameParked(until=facts.ForSignal() | facts.ForChild() | facts.ForDebugger()):
             return f"waits {waits_for(fact)}"
+        case facts.StepScheduled(hold=facts.ForDebugger() as hold):
+            return f"waits {held_words(hold)}"
+        case facts.ScopeChanged():
+            return change_words(fact)
         case facts.StepWaiting(limit=str(limit), key=key):
             return f"waits {permit_words(limit, key)}"
         case facts.Compensating(error=error):
@@ -375,226 +396,3 @@ def _mark(fact: Fact) -> str | None:
         case facts.Finished(status=status):
             return status
     return None
-
-
-# An execution right after one of its facts
-
-
-CHANGES_MAX = 200
-_LEVELS = 4  # levels of mappings that are compared; deeper values are compared as a whole
-
-
-class FactDocument(Struct, frozen=True, kw_only=True):
-    seq: int
-    at: str
-    name: str
-    data: dict[str, JSON]  # everything that was recorded
-
-
-class CtxChange(Struct, frozen=True, kw_only=True):
-    """A change of one path in ctx. A value that does not exist is unset."""
-
-    path: str
-    before: JSON | UnsetType = UNSET
-    after: JSON | UnsetType = UNSET
-
-
-class ExecutionMoment(Struct, frozen=True, kw_only=True):
-    fact: FactDocument
-    status: Status
-    changes: tuple[CtxChange, ...]  # changes in ctx by this fact
-    ctx_seq: int  # the last fact that changed ctx; 0: none has
-    ctx: dict[str, JSON] | None  # None: the caller has this ctx already
-    workload: dict[str, JSON]
-
-
-class Fold:
-    """A state, and the seq of the last change of its ctx."""
-
-    def __init__(self, state: State, ctx_seq: int = 0) -> None:
-        self.state = state
-        self.ctx_seq = ctx_seq
-
-    def feed(self, event: Event) -> None:
-        before = self.state.ctx
-        apply(self.state, event.fact, event.at)
-        if self.state.ctx is not before:
-            self.ctx_seq = event.seq
-
-
-def fact_document(event: Event) -> FactDocument:
-    data: dict[str, JSON] = msgspec.to_builtins(event.fact)
-    del data["fact"]
-    return FactDocument(seq=event.seq, at=instant(event.at), name=name_of(event.fact), data=data)
-
-
-def moment(fold: Fold, event: Event, have: int | None) -> ExecutionMoment:
-    """Advance `fold` by the event and describe the result.
-
-    `have`: the ctx_seq of the ctx that the caller has.
-    """
-    before = fold.state.ctx
-    fold.feed(event)
-    state = fold.state
-    changed = [] if state.ctx is before else list(_changes("ctx", before, state.ctx, _LEVELS))
-    return ExecutionMoment(
-        fact=fact_document(event),
-        status=state.status,
-        changes=tuple(changed[:CHANGES_MAX]),
-        ctx_seq=fold.ctx_seq,
-        ctx=None if have == fold.ctx_seq else state.ctx,
-        workload=state.workload,
-    )
-
-
-def _changes(path: str, before: JSON, after: JSON, levels: int) -> Iterator[CtxChange]:
-    if before is after or before == after:
-        return
-    if not (levels and isinstance(before, dict) and isinstance(after, dict)):
-        yield CtxChange(path=path, before=before, after=after)
-        return
-    for key in dict.fromkeys((*before, *after)):
-        inner = f"{path}.{key}"
-        if key not in after:
-            yield CtxChange(path=inner, before=before[key])
-        elif key not in before:
-            yield CtxChange(path=inner, after=after[key])
-        else:
-            yield from _changes(inner, before[key], after[key], levels - 1)
-
-
-# A fact as one line of a list; the log is not folded
-
-
-LINE_CHARS_MAX = 240
-_BAD = frozenset({"error", "cancelled"})
-
-
-class FactLine(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    seq: int
-    at: str
-    name: str
-    about: str = ""  # a run, a frame, a call or a token
-    step: str | None = None  # or a block; None: the fact is not about a step
-    task: str | None = None
-    attempt: int = 1
-    ms: float | None = None
-    words: str = ""
-    bad: bool = False  # the fact reports a failure
-
-
-def fact_line(event: Event, steps_of: Mapping[str, str]) -> FactLine:
-    """`steps_of`: run, or token that waits → its step."""
-    fact = event.fact
-    about, run = _about(fact)
-    task = fact if isinstance(fact, facts.TaskStarted | facts.TaskDone) else None
-    return FactLine(
-        seq=event.seq,
-        at=instant(event.at),
-        name=name_of(fact),
-        about=about,
-        step=steps_of.get(run) if run is not None else None,
-        task=None if task is None else task.task,
-        attempt=1 if task is None else task.attempt,
-        ms=task.ms if isinstance(task, facts.TaskDone) and task.started_at is not None else None,
-        words=_words(fact)[:LINE_CHARS_MAX],
-        bad=_is_bad(fact),
-    )
-
-
-def _about(fact: Fact) -> tuple[str, str | None]:
-    """The entity that the fact is about, and its run or waiting token."""
-    match fact:
-        case facts.TaskStarted(frame=frame, call=call) | facts.TaskDone(frame=frame, call=call):
-            return call_id(frame, call), frame_parts(frame)[0]
-        case facts.FrameLost(frame=frame):
-            return frame, frame_parts(frame)[0]
-        case facts.FrameParked(frame=frame) | facts.FrameResumed(frame=frame):
-            return frame, frame_parts(frame)[0]
-        case facts.IterationDone(run=run, index=index) | facts.IterationFailed(run=run, index=index):
-            return frame_id(run, index), run
-        case facts.StepWaiting(token=token, limit=None):
-            return token, token
-        case facts.StepFailed(run=None, tokens=tokens):
-            return ", ".join(tokens), None
-    named = getattr(fact, "run", None)
-    return (named, named) if isinstance(named, str) else ("", None)
-
-
-def _words(fact: Fact) -> str:
-    match fact:
-        case facts.Requested(path=path, by=by):
-            return f"{path}, by {by}" if by else path
-        case facts.Started(token=token):
-            return f"→ {token.step}"
-        case facts.StepWaiting(limit=str(limit), key=key):
-            return f"waits {permit_words(limit, key)}"
-        case facts.StepWaiting(join=join, reads=reads):
-            paths = ", ".join(".".join(("ctx", *read)) for read in reads)
-            return "has arrived at a join" if join else f"is not admitted; it reads {paths}"
-        case facts.StepScheduled(input=given, retry_of=retry_of, compensates=undone):
-            again = f"undoes {undone}; " if undone else ""
-            again += f"retries {retry_of}; " if retry_of else ""
-            return f"{again}{_input(given)}".rstrip("; ")
-        case facts.TaskDone():
-            return _task(fact)
-        case facts.TaskStarted(task=name, attempt=attempt, worker=worker):
-            again = f", attempt {attempt}" if attempt > 1 else ""
-            return f"{name}: running{again}" + (f" on {worker}" if worker else "")
-        case facts.FrameLost():
-            return lost_words(fact)
-        case facts.FrameParked():
-            return f"waits {waits_for(fact)}"
-        case facts.LoopStarted(count=count, width=width, parallel=parallel):
-            return f"{count:,} iterations, {width:,} at a time" if parallel else f"{count:,} iterations"
-        case facts.NextEvaluated():
-            return _routed(fact)
-        case facts.Cancelled(reason=reason, by=by, compensate=compensate):
-            words = (reason, f"by {by}" if by else "", "with compensation" if compensate else "")
-            return ", ".join(filter(None, words))
-        case facts.Compensating(runs=runs, error=error):
-            return f"undoes {', '.join(runs)}, after {error.kind}: {error.message}"
-        case facts.Paused(by=by) | facts.Resumed(by=by) | facts.Retried(by=by):
-            return f"by {by}" if by else ""
-        case facts.Finished(status=status, error=error):
-            return f"{status}: {error.message}" if error is not None else status
-        case facts.Processed(status=status):
-            return status
-    error = getattr(fact, "error", None)
-    return error.message if isinstance(error, Failure) else _writes(getattr(fact, "set", {}))
-
-
-def _input(given: Mapping[str, object]) -> str:
-    return f"input {', '.join(given)}" if given else ""
-
-
-def _task(fact: facts.TaskDone) -> str:
-    error = fact.error or (fact.output.error if fact.output is not None else None)
-    again = f", attempt {fact.attempt}" if fact.attempt > 1 else ""
-    again += f", {tries} tries" if (tries := tries_of(fact.output)) > 1 else ""
-    said = f"{fact.task}: {fact.status}, {fact.directive}{again}"
-    told = f": {error.message}" if error is not None else ""
-    return "; ".join(filter(None, (said + told, _writes(fact.set))))
-
-
-def _routed(fact: facts.NextEvaluated) -> str:
-    if fact.error is not None:
-        return fact.error.message
-    targets = [token.step for token in fact.tokens] + [END] * fact.ended
-    arcs = ", ".join(f"→ {step}" for step in targets) or "no arc holds"
-    return "; ".join(filter(None, (arcs, _writes(fact.set))))
-
-
-def _writes(written: Mapping[str, object]) -> str:
-    return f"sets {', '.join(written)}" if written else ""
-
-
-def _is_bad(fact: Fact) -> bool:
-    match fact:
-        case facts.TaskDone(status="error"):
-            return fact.directive in ("fail", "retry")
-        case facts.TaskDone(directive="fail") | facts.StepFailed() | facts.IterationFailed() | facts.FrameLost():
-            return True
-        case facts.Finished(status=status) | facts.Processed(status=status):
-            return status in _BAD
-    return getattr(fact, "error", None) is not None

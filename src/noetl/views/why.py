@@ -23,7 +23,7 @@ from noetl.playbook import model
 from noetl.template.compile import ScopePath, Template, TemplateError
 from noetl.template.values import MISSING, lookup, path_text, to_json
 from noetl.views.documents import LimitDocument
-from noetl.views.runs import lost_words, permit_words, waits_for
+from noetl.views.runs import change_words, held_words, lost_words, permit_words, waits_for
 
 VALUE_CHARS_MAX = 200
 SEEN_MAX = 20  # paths of one guard that are displayed
@@ -185,7 +185,7 @@ def _write(scope: dict[str, JSON], writes: tuple[Write, ...], fact: NextEvaluate
         seed = f"{fact.run}/{write.target} in {where}"
         try:
             known = scope["output"]["data"] is not _STORED
-            values.append(write.value(scope, moment(at, seed)) if known else fact.set.get(write.target))
+            values.append(write.value(scope, moment(write.value, at, seed)) if known else fact.set.get(write.target))
         except TemplateError:
             values.append(fact.set.get(write.target))
     for write, value in zip(writes, values, strict=True):
@@ -239,6 +239,7 @@ class RunWhy(Struct, kw_only=True):
     routing_error: Failure | None = None
     compensates: str | None = None  # the run that it undoes
     undone_by: str | None = None  # its newest compensation
+    changes: list[str] = field(default_factory=list)  # by hand: `ctx.total = 4, by ann`
 
 
 def name_holders(runs: Iterable[RunWhy], limits: Iterable[LimitDocument]) -> None:
@@ -331,19 +332,25 @@ class _Reader:
 
     def _after(self, fact: Fact) -> None:
         name = getattr(fact, "frame", None) or getattr(fact, "run", None)
+        if isinstance(fact, facts.HoldReleased | facts.ScopeChanged):
+            name = frame_parts(fact.at)[0]
         run = self.runs.get(name) if name is not None else None
         if run is None:
             return
         match fact:
             case facts.LoopStarted() | facts.IterationDone() | facts.IterationFailed():
                 self._count(run)
+            case facts.StepScheduled(hold=facts.ForDebugger() as hold):
+                run.waits_for = held_words(hold)
             case facts.StepScheduled(retry_of=str()):
                 self._count(run)
+            case facts.ScopeChanged():
+                run.changes.append(change_words(fact))
             case facts.FrameParked():
                 run.waits_for = waits_for(fact)
             case facts.StepWaiting(limit=str(limit), key=key):
                 run.waits_for = permit_words(limit, key)
-            case facts.FrameResumed() | facts.TaskDone() | facts.PermitGranted():
+            case facts.FrameResumed() | facts.TaskDone() | facts.PermitGranted() | facts.HoldReleased():
                 run.running = run.waits_for = None
             case facts.TaskStarted(task=task):
                 run.running, run.waits_for = task, None

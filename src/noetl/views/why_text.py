@@ -53,6 +53,8 @@ def _run(run: RunWhy) -> Iterator[str]:
         yield f"loop over {count(items, 'item')}: {succeeded:,} succeeded, {failed:,} failed"
     if run.calls_left_out:
         yield f"{count(run.calls_left_out, 'earlier call')}"
+    for change in run.changes:
+        yield f"changed by hand: {one_line(change)}"
     for call in run.calls:
         yield _call(call)
     yield from _end(run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Literal, Protocol, TypeAlias
 
@@ -20,6 +20,7 @@ from noetl.tool import Auth, Call, Tool, Tools, no_keychain, unmasked
 from noetl.worker.keychain import Keychain, call_credential, entry_named, failure_of
 from noetl.worker.refs import ExecutionResults, Lineage
 from noetl.worker.result_stores import ResultPolicy
+from noetl.worker.task_files import TaskFiles
 
 
 class CallContext(Protocol):
@@ -33,6 +34,10 @@ class CallContext(Protocol):
 
     def use_credential(self, entry: Credential) -> None:
         """The call has read this entry: its values are masked in the output."""
+        ...
+
+    def use_files(self, digests: Mapping[str, str]) -> None:
+        """The code of the call includes these files."""
         ...
 
     def mask(self) -> Mask | None:
@@ -63,6 +68,7 @@ class Toolbox:
         self._keychain = keychain
         self._lineage = lineage
         self._created: dict[str, Tool | None] = {}
+        self._files = TaskFiles(tools)
 
     async def __call__(self, called: RunTask, context: CallContext) -> Output:
         """Tools return expected failures as outputs. An exception of a tool becomes a failure, too."""
@@ -103,7 +109,10 @@ class Toolbox:
             task.playbook,
             unmasked if mask is None else mask.value,
             context.write,
+            task.libs,
         )
+        if called.folder is not None and not task.pure and (files := self._files(task, called.folder).digests):
+            context.use_files(files)
         entry = call_credential(called) if called.keychain else None
         try:
             if entry is not None and self._keychain is not None:

@@ -6,6 +6,7 @@ The pipeline machine decides the next move. Each result is reported before the n
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -70,6 +71,7 @@ class FrameDriver:
     _reporting: asyncio.Task[bool] | None = None  # a report beside the running call
     _running: tuple[RunTask, datetime, float] | None = None  # the call, and when it began
     _between_tries = False  # the running call waits for its next try
+    _files: dict[str, str] | None = None  # a part of the code of the running call; None: it has none
     _printed: CallLog | None = None  # of the running call; None: it has printed nothing
 
     def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
@@ -126,7 +128,8 @@ class FrameDriver:
             if self.work.place.decides is not None:
                 await self.values.make_decision(self.work.place.decides)
                 return
-            await self._read_refs()
+            if self._has_refs():
+                await self._read_refs()
             await self._run_pipeline()
         except Stopped:
             self.committed = False  # our last results are not in the log
@@ -187,6 +190,8 @@ class FrameDriver:
         self._running, ended = None, clock.monotonic()
         ms = round((ended - begun) * 1000, 3)
         fact = take(self.work, called, output, self.now(), chance=clock.chance(), ms=ms, started_at=started_at)
+        if self._files is not None:
+            fact, self._files = replace(fact, files=self._files), None
         await self._add(fact)
         # The barrier: the next effect begins only after this one is committed.
         if not called.task.pure or ended - self._reported >= OVERDUE_S:
@@ -284,6 +289,9 @@ class FrameDriver:
     def use_credential(self, entry: Credential) -> None:
         self._credentials.use(entry)
 
+    def use_files(self, digests: Mapping[str, str]) -> None:
+        self._files = dict(digests)
+
     def mask(self) -> Mask | None:
         return self._credentials.mask()
 
@@ -322,10 +330,16 @@ class FrameDriver:
         # If the store stays unavailable, nothing is committed, and the call is repeated later.
         return await retry(self.worker.clock, lambda: self.result_policy.put(results, self.execution_id, body))
 
+    def _has_refs(self) -> bool:
+        """Whether the item or an earlier result may be in the result store. A new frame has no earlier results."""
+        frame, place = self.work.frame, self.work.place
+        earlier = frame.last is not None or frame.answer is not None or bool(frame.outputs)
+        return earlier or place.stored or place.items is not None
+
     async def _read_refs(self) -> None:
         """Read the item and earlier results that were too large for the log (D44, D52)."""
         bodies: dict[str, JSON] = {}
-        pipeline, frame, place = self.work
+        pipeline, frame, place = self.work.pipeline, self.work.frame, self.work.place
         try:
             if place.stored:
                 await self.values.fill()
@@ -338,7 +352,7 @@ class FrameDriver:
                 assert pipeline.loop is not None
                 item = await self.worker.pages.item(place.items, place.iter["index"])
                 around = {**place.iter, pipeline.loop.iterator: item}
-                self.work = self.work._replace(place=place._replace(iter=around))
+                self.work = replace(self.work, place=replace(place, iter=around))
         except Unavailable:
             raise Stopped from None
         except MissingValue as missing:

@@ -33,12 +33,13 @@ TTL_S: Final = 300.0  # of a value without an expiry
 VALUES_MAX: Final = 8  # recent values of one entry that are still masked
 ENTRIES_MAX: Final = 4_096
 MASKS_MAX: Final = 64
+LINE_CHARS_MIN: Final = 32  # of a .creds file: its token and its seed are longer, its words shorter
 
 # Not secret: masking them would hide half of the data.
 _OPEN: Final = frozenset({"host", "port", "database", "region", "endpoint", "account"})
 KNOWN_FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
-    "nats_credential": ("url", "user", "password", "token"),
+    "nats_credential": ("url", "user", "password", "token", "creds", "nkey"),
     "basic": ("user", "password"),
     "aws_credential": ("access_key_id", "secret_access_key", "session_token", "region", "endpoint"),
     "azure_credential": ("account", "key", "sas_token", "endpoint"),
@@ -125,9 +126,9 @@ class Keychain:
         values = frozenset(value for each in recent for value in each)
         return self._masks.get(values) or self._masks.put(values, Mask(values))
 
-    async def resolve_for_start(self, program: Program, start: Start) -> Start:
+    async def resolve_for_start(self, execution_id: str, program: Program, start: Start) -> Start:
         """The request with the versions of its credentials, or with all that do not resolve (D57, D97)."""
-        entries = program.playbook.keychain
+        entries = program.keychain_of(execution_id)
         if not entries or start.error is not None:
             return start
         found = await asyncio.gather(*map(self.get, entries), return_exceptions=True)
@@ -157,6 +158,8 @@ def hidden(credential: Credential, fetched: FetchedCredential) -> Iterable[str]:
         if field == "user" and known and isinstance(credential.fields.get(field), str | int | float):
             continue
         yield secret.reveal()
+        if credential.kind == "nats_credential" and field == "creds":
+            yield from (line for line in secret.reveal().split() if len(line) >= LINE_CHARS_MIN)
 
 
 def failure_of(error: NoetlError) -> Failure:
@@ -212,7 +215,7 @@ class FrameCredentials:
 
     async def resolve(self, work: Work, *, waits: bool) -> ResolvedCredentials:
         """The credentials of the next task. `waits`: the frame waits, and calls nothing yet."""
-        keychain, (pipeline, frame, place) = self._keychain, work
+        keychain, pipeline, frame, place = self._keychain, work.pipeline, work.frame, work.place
         if keychain is None or not place.keychain or waits or frame.answer is not None:
             return NO_CREDENTIALS
         if not 0 <= frame.pc < len(pipeline.tasks):
@@ -284,8 +287,13 @@ class FrameCredentials:
 
 
 def plain(fetched: FetchedCredential) -> JSON:
-    """The value for templates: the text of a single value, or else a mapping of the fields."""
+    """The value for templates: the text of a single value, or else a mapping of the fields.
+
+    None: an optional secret input without a value.
+    """
     values: Mapping[str, str] = {field: secret.reveal() for field, secret in fetched.values.items()}
+    if not values:
+        return None
     return values[""] if values.keys() == {""} else dict(values)
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from noetl.engine import facts
 from noetl.engine.apply import patched
+from noetl.engine.breakpoints import paths_of_conditions
 from noetl.engine.commands import Decide
 from noetl.engine.delegation import decide, refs_read
 from noetl.engine.facts import Fact, ForBlock, ForChild, FrameParked, TaskDone
@@ -56,13 +57,14 @@ class StoredValues:
 
     async def fill(self) -> None:
         """Replace the marks that the tasks of the frame read. Raises MissingValue."""
-        pipeline, frame, place = self._driver.work
+        work = self._driver.work
+        pipeline, frame, place = work.pipeline, work.frame, work.place
         trees: dict[str, tuple[JSON, ...]] = {
             "ctx": (frame.ctx,), "step": (frame.step,), "iter": (place.iter, frame.iter),
             "input": (place.input, frame.asked), "workload": (place.workload,),
         }  # fmt: skip
         wanted: dict[str, tuple[str, dict[str, JSON]]] = {}
-        for path, below in paths_read(pipeline):
+        for path, below in (*paths_read(pipeline), *paths_of_conditions(place.breaks)):
             for tree in trees[str(path[0])]:
                 for ref in marks_on(tree, path[1:], below=below):
                     wanted.setdefault(key_of(ref), (".".join(map(str, path)), ref))
@@ -73,13 +75,14 @@ class StoredValues:
         marks |= {f"iter.{path}": value for path, value in _marked(frame.iter, values)}
         frame.ctx, frame.step, frame.iter = (filled(each, values) for each in (frame.ctx, frame.step, frame.iter))
         frame.asked = filled(frame.asked, values)
-        place = place._replace(
+        place = replace(
+            place,
             input=filled(place.input, values),
             iter=filled(place.iter, values),
             workload=filled(place.workload, values),
             marks=marks,
         )
-        self._driver.work = self._driver.work._replace(place=place)
+        self._driver.work = replace(work, place=place)
 
     async def _fetch(self, wanted: Iterable[tuple[str, dict[str, JSON]]]) -> dict[str, JSON]:
         for name, ref in wanted:
@@ -130,7 +133,7 @@ class StoredValues:
                 del marks[known]
             if stored_bytes(value):
                 written[target] = marks[target] = await self._stored(value)
-        self._driver.work = work._replace(place=work.place._replace(marks=marks))
+        self._driver.work = replace(work, place=replace(work.place, marks=marks))
         picked = await self.record_picked(fact.picked)
         stored = tuple(target for target, value in written.items() if ref_of(value) is not None)
         if picked is not fact.picked:

@@ -9,22 +9,22 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from nats.aio.client import Client
 from nats.aio.msg import Msg
 from nats.aio.subscription import Subscription as ClientSubscription
 from nats.errors import Error as NatsError
 from nats.errors import SecureConnRequiredError
 
 from noetl.adapters.nats import subjects
+from noetl.adapters.nats.client import DirectClient, Handler
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Rejected, Unavailable
-from noetl.nats_client import StrictNatsClient
+from noetl.nats_client import NatsKey
 from noetl.ports import REPLY_TIMEOUT_S, Collect, NoResponder, ReplyTimeout, first_reply
 
 NATS_PORT: Final = 4222
@@ -37,9 +37,9 @@ class ConnectOptions(NamedTuple):
     user: str | None
     password: str | None
     token: str | None
-    credentials: str | None
+    user_key: NatsKey | None
     tls: ssl.SSLContext | None  # None: the settings do not ask for TLS
-    hostname: str | None = None  # for which a certificate must be; None: that of the address
+    hostname: str | None = None  # that the server certificate must name; None: the host of the address
 
     def as_kwargs(self) -> dict[str, Any]:
         return {
@@ -47,7 +47,6 @@ class ConnectOptions(NamedTuple):
             "user": self.user,
             "password": self.password,
             "token": self.token,
-            "user_credentials": self.credentials,
             "tls": self.tls,
             "tls_hostname": self.hostname,
         }
@@ -63,11 +62,12 @@ class NatsSettings(NamedTuple):
     user: str | None = None
     password: str | None = None
     token: str | None = None
-    credentials: str | None = None  # path of a .creds file
+    creds: str | None = None  # text of a .creds file
+    nkey: str | None = None  # seed of a user
     ca: str | None = None  # path of the trusted certificates; None: those of the system
     certificate: str | None = None  # path of the client certificate
     key: str | None = None  # path of its private key
-    hostname: str | None = None  # for which the certificate must be; None: that of the address
+    hostname: str | None = None  # that the server certificate must name; None: the host of the address
 
     def __repr__(self) -> str:
         return "NatsSettings(***)"
@@ -88,7 +88,11 @@ class NatsSettings(NamedTuple):
         secure = any(each.scheme == "tls" for each in parts) or self.ca or self.certificate
         servers = [f"{each.scheme}://{_host(each)}:{_port(each)}" for each in parts]
         tls = self._tls() if secure else None
-        return ConnectOptions(servers, user, password, token, self.credentials, tls, self.hostname)
+        try:
+            user_key = NatsKey.of(self.creds, self.nkey)
+        except ValueError as error:
+            raise Rejected("bad-credential", str(error)) from None
+        return ConnectOptions(servers, user, password, token, user_key, tls, self.hostname)
 
     def _tls(self) -> ssl.SSLContext:
         try:
@@ -128,40 +132,9 @@ RECONNECT_S: Final = 0.25
 REVIVE_S: Final = 1.0  # between two attempts after NATS has refused the connection
 FIRST_TRIES: Final = 2  # the first connection gives up soon, so that people see the error
 PENDING_BYTES_MAX: Final = 67_108_864  # sent by us and not yet accepted by the socket
-REFUSED: Final = "it refuses the user, the password or the token"
+REFUSED: Final = "it refuses the login"
 _DENIED: Final = re.compile(r'permissions violation for publish to "([^"]*)"', re.IGNORECASE)
 _DENIED_RECEIVER: Final = re.compile(r'permissions violation for subscription to "([^"]*)"', re.IGNORECASE)
-
-Handler = Callable[[Msg], None]
-
-
-class NatsClient(StrictNatsClient):
-    """Calls our handlers directly instead of through a queue and a task for each subscription.
-
-    `fixed`: it connects only to the given addresses, and not to others that the server names.
-    """
-
-    def __init__(self, *, secure: bool, fixed: bool = False) -> None:
-        super().__init__(secure=secure)
-        self._fixed = fixed
-
-    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        if self._fixed:
-            info = {key: value for key, value in info.items() if key != "connect_urls"}
-        await super()._process_info(info, initial_connection)
-
-    async def _process_msg(self, sid: int, subject: bytes, reply: bytes, data: bytes, headers: bytes) -> None:
-        """Call our handlers at once: the queues of nats-py would wake a task for each message."""
-        made = self._subs.get(sid)
-        owner = getattr(made._cb, "__self__", None) if made is not None else None
-        if not isinstance(owner, NatsSubscription):
-            await super()._process_msg(sid, subject, reply, data, headers)
-            return
-        parsed = await self._process_headers(headers)
-        try:
-            owner.handler(self._build_message(sid, subject, reply, data, parsed))
-        except Exception as error:  # noqa: BLE001  # a bug in one handler must not block other subscribers
-            await self._error_cb(error)
 
 
 class _PendingReply:
@@ -208,10 +181,10 @@ class NatsSubscription:
         self.handler = handler
         self._client_subscription: ClientSubscription | None = None
 
-    async def begin(self, client: Client) -> None:
+    async def begin(self, client: DirectClient) -> None:
         self._client_subscription = await client.subscribe(self.subject, self.group, cb=self._receive)
 
-    async def stop(self, client: Client) -> None:
+    async def stop(self, client: DirectClient) -> None:
         """Ask the server to send nothing more. Messages in flight still arrive."""
         if self._client_subscription is not None:
             await client._send_unsubscribe(self._client_subscription._id)
@@ -229,7 +202,7 @@ class NatsSubscription:
         await self.end()
 
     async def _receive(self, message: Msg) -> None:
-        """The callback for nats-py. `NatsClient` calls `handler` instead."""
+        """The callback for nats-py. `DirectClient` calls `handler` instead."""
         self.handler(message)
 
 
@@ -257,7 +230,7 @@ class NatsConnection:
         self.on_lost: list[Callable[[], None]] = []  # called when the connection is lost
         self.on_denied: list[Callable[[str], None]] = []  # called with a subject that the user may not receive
         self._opening = asyncio.Lock()
-        self._client: Client | None = None
+        self._client: DirectClient | None = None
         self._inbox = ""
         self._tokens = count(1)
         self._pending: dict[str, _PendingReply] = {}
@@ -308,8 +281,10 @@ class NatsConnection:
             raise Unavailable(f"there is no connection to NATS{reason}")
         if client.pending_data_size > PENDING_BYTES_MAX:
             raise Unavailable("NATS does not accept data fast enough")
-        with translated():
-            await client.publish(subject, data, reply, headers)
+        try:
+            client.send(subject, data, reply, headers)
+        except (NatsError, OSError) as error:
+            raise unavailable(error) from error
 
     async def request(
         self,
@@ -328,18 +303,18 @@ class NatsConnection:
         """Send all requests together and return the answers in the same order, after one round trip."""
         if self._client is None:
             await self.open()
-        sent = {str(next(self._tokens)): (each, _PendingReply(each.subject, each.collect)) for each in requests}
-        self._pending.update((token, pending) for token, (_, pending) in sent.items())
+        sent = {str(next(self._tokens)): _PendingReply(each.subject, each.collect) for each in requests}
+        self._pending.update(sent)
+        # One timer: `asyncio.timeout` around each of many requests would be a noticeable part of their cost.
+        timer = asyncio.get_running_loop().call_later(timeout_s, _time_out, sent.values(), timeout_s)
         try:
-            for token, (each, _) in sent.items():
+            for each, token in zip(requests, sent, strict=True):
                 inbox = f"{self._inbox}.{token}"
                 for message in each.messages:
                     await self.publish(each.subject or inbox, message, reply=inbox, headers=each.headers)
-            async with asyncio.timeout(timeout_s):
-                return [await pending.answer for _, pending in sent.values()]
-        except TimeoutError:
-            raise ReplyTimeout(f"no answer within {timeout_s:g} s") from None
+            return [await pending.answer for pending in sent.values()]
         finally:
+            timer.cancel()
             for token in sent:
                 del self._pending[token]
 
@@ -383,9 +358,9 @@ class NatsConnection:
 
     # Connecting and reconnecting
 
-    async def _connect(self) -> Client:
+    async def _connect(self) -> DirectClient:
         options = self._settings.resolve()
-        client = NatsClient(secure=options.tls is not None, fixed=self._fixed)
+        client = DirectClient(secure=options.tls is not None, fixed=self._fixed, key=options.user_key)
         try:
             await client.connect(
                 **options.as_kwargs(),
@@ -460,6 +435,11 @@ class NatsConnection:
             pending.fail(Unavailable(message))
 
 
+def _time_out(requests: Iterable[_PendingReply], timeout_s: float) -> None:
+    for each in requests:
+        each.fail(ReplyTimeout(f"no answer within {timeout_s:g} s"))
+
+
 def _is_no_responder(message: Msg) -> bool:
     """Whether the NATS server itself replies that no process subscribes to the subject."""
     return not message.data and message.headers is not None and message.headers.get("Status") == "503"
@@ -467,8 +447,13 @@ def _is_no_responder(message: Msg) -> bool:
 
 @contextmanager
 def translated() -> Iterator[None]:
-    """Raise Unavailable with the type of the error only: its text may contain an address with a password."""
+    """Raise Unavailable for the errors of nats-py."""
     try:
         yield
     except (NatsError, OSError, TimeoutError) as error:
-        raise Unavailable(f"NATS does not answer ({type(error).__name__})") from error
+        raise unavailable(error) from error
+
+
+def unavailable(error: Exception) -> Unavailable:
+    """With the type of the error only: its text may contain an address with a password."""
+    return Unavailable(f"NATS does not answer ({type(error).__name__})")

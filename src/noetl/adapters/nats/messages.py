@@ -92,7 +92,7 @@ class NatsMessages:
         """The first server of a credential that accepts the login. Raises Unavailable or Rejected."""
         fields = {name: secret.reveal() for name, secret in credential.items()}
         url = fields.get("url") or fields.get("") or ""
-        login = {name: fields.get(name) for name in ("user", "password", "token")}
+        login = {name: fields.get(name) for name in ("user", "password", "token", "creds", "nkey")}
         options = NatsSettings(url, **login).resolve()
         failure: Unavailable | Rejected | None = None
         for server in options.servers:
@@ -100,7 +100,7 @@ class NatsMessages:
             host, _, port = rest.rpartition(":")
             try:
                 address = await self._address(host.strip("[]"), int(port))
-                login = {"user": options.user, "password": options.password, "token": options.token}
+                login |= {"user": options.user, "password": options.password, "token": options.token}
                 settings = NatsSettings(f"{scheme}://{address}:{port}", **login, hostname=host.strip("[]"))
                 connection = NatsConnection(settings, "noetl trigger", self._clock, fixed=True)
                 await connection.open()

@@ -24,7 +24,8 @@ from nats.js.object_store import ObjectStore
 
 from noetl.adapters.files import spooled
 from noetl.adapters.nats import subjects
-from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsClient, NatsSettings
+from noetl.adapters.nats.client import NatsClient
+from noetl.adapters.nats.connection import CONNECT_S, FIRST_TRIES, RECONNECT_S, NatsSettings
 from noetl.adapters.result_refs import KEY, RefLocation, ResultName, joined, name_of, verified
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON

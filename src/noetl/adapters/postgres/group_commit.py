@@ -20,6 +20,7 @@ from noetl.errors import Conflict, Fenced, Unavailable
 
 if TYPE_CHECKING:
     from asyncpg import Connection
+    from asyncpg.prepared_stmt import PreparedStatement
 
 GROUP_MAX: Final = 512  # appends in one statement
 GROUP_BYTES_MAX: Final = 4 << 20  # of their bodies; a larger one goes alone
@@ -36,18 +37,24 @@ _APPEND: Final = """
 WITH given AS (
     SELECT * FROM unnest(
         $2::text[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::timestamptz[],
-        $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[]
-    ) AS given (execution_id, partition, epoch, first_seq, last_seq, at, status, body, path, digest, parent, labels)
+        $8::text[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[], $14::text[],
+        $15::text[]
+    ) AS given (
+        execution_id, partition, epoch, first_seq, last_seq, at, status, body, path, digest, parent, labels, error,
+        waits
+    )
 ), held AS MATERIALIZED (
     SELECT number, epoch FROM noetl.partitions WHERE number = ANY($1::smallint[]) ORDER BY number FOR SHARE
 ), moved AS (
-    UPDATE noetl.heads SET seq = given.last_seq, status = given.status, updated_at = given.at
+    UPDATE noetl.heads SET seq = given.last_seq, status = given.status, updated_at = given.at,
+    error = given.error, waits = CASE WHEN given.waits IS NULL THEN heads.waits ELSE nullif(given.waits, '') END
     FROM given JOIN held ON held.number = given.partition AND held.epoch = given.epoch
     WHERE heads.execution_id = given.execution_id AND heads.seq = given.first_seq - 1 AND given.first_seq > 1
     RETURNING heads.execution_id
 ), begun AS (
     INSERT INTO noetl.heads
-    SELECT execution_id, partition, last_seq, status, path, digest, parent, at, at, labels::jsonb
+    SELECT execution_id, partition, last_seq, status, path, digest, parent, at, at, labels::jsonb, error,
+    nullif(waits, '')
     FROM given JOIN held ON held.number = given.partition AND held.epoch = given.epoch
     WHERE first_seq = 1 ORDER BY execution_id
     ON CONFLICT DO NOTHING RETURNING execution_id
@@ -62,12 +69,27 @@ WHERE given.execution_id NOT IN (SELECT execution_id FROM stood)
 """
 
 
+# The same for one append that continues a log, as in a chain of steps: it takes about two thirds of the time.
+_APPEND_ONE: Final = """
+WITH held AS MATERIALIZED (
+    SELECT epoch FROM noetl.partitions WHERE number = $2::smallint FOR SHARE
+), moved AS (
+    UPDATE noetl.heads SET seq = $5::bigint, status = $7::text, updated_at = $6::timestamptz, error = $9::text,
+    waits = CASE WHEN $10::text IS NULL THEN heads.waits ELSE nullif($10::text, '') END
+    WHERE execution_id = $1::text AND seq = $4::bigint - 1 AND EXISTS (SELECT FROM held WHERE epoch = $3::bigint)
+    RETURNING execution_id
+), written AS (
+    INSERT INTO noetl.log SELECT execution_id, $4::bigint, $5::bigint, $6::timestamptz, $8::text FROM moved
+)
+SELECT $1::text, (SELECT epoch FROM held) WHERE NOT EXISTS (SELECT FROM moved)
+"""
+
 # Only a group with values that outlive their executions, or with ends that are notified, uses this statement.
 _APPEND_MORE: Final = _APPEND.replace(
     "\n)\nSELECT given.execution_id",
     f"""
 ), saving AS (
-    SELECT each.*, given.at FROM unnest($14::text[], $15::text[], $16::text[], $17::text[])
+    SELECT each.*, given.at FROM unnest($16::text[], $17::text[], $18::text[], $19::text[])
     WITH ORDINALITY AS each (execution_id, path, key, value, place) JOIN given USING (execution_id)
     WHERE execution_id IN (SELECT execution_id FROM stood)
 ), pruned AS (
@@ -81,7 +103,7 @@ _APPEND_MORE: Final = _APPEND.replace(
     SELECT path, key, value, at, execution_id FROM saving ORDER BY place
 ), unnotified AS (
     INSERT INTO noetl.unnotified SELECT execution_id, last_seq, at FROM given
-    WHERE execution_id IN (SELECT execution_id FROM stood) AND execution_id = ANY($18::text[])
+    WHERE execution_id IN (SELECT execution_id FROM stood) AND execution_id = ANY($20::text[])
     ON CONFLICT (execution_id) DO UPDATE SET seq = excluded.seq, at = excluded.at
 )
 SELECT given.execution_id""",
@@ -103,6 +125,8 @@ class AppendRow(NamedTuple):
     digest: str
     parent: str | None
     labels: str | None = None  # a JSON object; None: none
+    error: str | None = None
+    waits: str | None = None  # a JSON array; "": nothing; None: as before
     saved: tuple[tuple[str, str, str], ...] = ()  # path, key, JSON: no column of its own
     notifies: bool = False  # no column of its own
 
@@ -122,6 +146,7 @@ class Appender:
         self._database = database
         self._timeout_s = timeout_s
         self._connection: Connection | None = None
+        self._prepared: dict[str, PreparedStatement] = {}  # of this connection
         self._used_at = 0.0
         # By execution, in the order of arrival: a statement contains at most one append of an execution.
         self._waiting: dict[str, deque[_Waiting]] = {}
@@ -235,16 +260,12 @@ class Appender:
 
     async def _written(self, rows: list[AppendRow]) -> _Refused:
         assert self._connection is not None
-        partitions = list({row.partition for row in rows})
+        query, values = _statement(rows)
         try:
-            *columns, saved, notifies = zip(*rows, strict=True)
-            query, values = _APPEND, [partitions, *columns]
-            if any(saved) or any(notifies):
-                query = _APPEND_MORE
-                kept = [(row.execution_id, *each) for row in rows for each in row.saved]
-                values += zip(*kept, strict=True) if kept else [[]] * 4
-                values.append([row.execution_id for row in rows if row.notifies])
-            found = await self._connection.fetch(query, *values, timeout=self._timeout_s)
+            statement = self._prepared.get(query)
+            if statement is None:
+                statement = self._prepared[query] = await self._connection.prepare(query, timeout=self._timeout_s)
+            found = await statement.fetch(*values, timeout=self._timeout_s)
             self._used_at = self._database.clock.monotonic()
         except (asyncpg.DataError, asyncpg.ProgramLimitExceededError):
             raise
@@ -270,7 +291,22 @@ class Appender:
         """Close the connection without waiting for the server."""
         if self._connection is not None:
             self._connection.terminate()
-        self._connection = None
+        self._connection, self._prepared = None, {}
+
+
+def _statement(rows: list[AppendRow]) -> tuple[str, list[Any]]:
+    """The statement that appends the rows, and its values."""
+    if len(rows) == 1 and rows[0].first_seq > 1 and not rows[0].saved and not rows[0].notifies:
+        (row,) = rows
+        place = (row.execution_id, row.partition, row.epoch, row.first_seq, row.last_seq, row.at)
+        return _APPEND_ONE, [*place, row.status, row.body, row.error, row.waits]
+    *columns, saved, notifies = zip(*rows, strict=True)
+    values: list[Any] = [list({row.partition for row in rows}), *columns]
+    if not any(saved) and not any(notifies):
+        return _APPEND, values
+    kept = [(row.execution_id, *each) for row in rows for each in row.saved]
+    values += zip(*kept, strict=True) if kept else [[]] * 4
+    return _APPEND_MORE, [*values, [row.execution_id for row in rows if row.notifies]]
 
 
 def _refusal(row: AppendRow, epoch: int | None) -> Conflict | Fenced:

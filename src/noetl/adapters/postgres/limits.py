@@ -10,6 +10,7 @@ from noetl.adapters.postgres.database import PostgresDatabase
 from noetl.ports import (
     WAITING_READ,
     Bucket,
+    KeyState,
     PermitAnswer,
     PermitEntry,
     PermitRequest,
@@ -47,6 +48,10 @@ _KEEP: Final = "UPDATE noetl.buckets SET tokens = $2, at = $3, idle_at = $4 WHER
 _GRANT: Final = "UPDATE noetl.permits SET holds = true WHERE holder = ANY($1::text[])"
 _KEYS: Final = "SELECT DISTINCT key FROM noetl.permits WHERE holder = ANY($1::text[]) ORDER BY key"
 _REMOVE: Final = "DELETE FROM noetl.permits WHERE holder = ANY($1::text[])"
+_IN_USE: Final = """
+SELECT DISTINCT ON (permits.key) permits.key, in_flight, rate_count, rate_per_s, tokens, buckets.at, idle_at
+FROM noetl.permits LEFT JOIN noetl.buckets ON buckets.key = permits.key ORDER BY permits.key, number DESC
+"""
 _ENTRIES: Final = """
 SELECT key, holder, holds, at FROM noetl.permits WHERE $1::text[] IS NULL OR key = ANY($1) ORDER BY number
 """
@@ -95,6 +100,13 @@ class PostgresLimits:
     async def entries(self, keys: Sequence[str] | None = None) -> list[PermitEntry]:
         return [PermitEntry(*row) for row in await self._database.fetch(_ENTRIES, keys)]
 
+    async def keys(self) -> dict[str, KeyState]:
+        found: dict[str, KeyState] = {}
+        for row in await self._database.fetch(_IN_USE):
+            bucket = None if row["at"] is None else Bucket(row["tokens"], row["at"], row["idle_at"])
+            found[row["key"]] = KeyState(row["in_flight"], _request_rate(row), bucket)
+        return found
+
 
 async def _lock(connection: Connection, key: str, at: datetime) -> Bucket | None:
     row = await connection.fetchrow(_LOCK, key, at)
@@ -124,7 +136,9 @@ async def _grant(connection: Connection, key: str, bucket: Bucket | None, at: da
 
 
 def _request(row: Any) -> PermitRequest:
+    return PermitRequest(row["key"], row["holder"], row["in_flight"], _request_rate(row))
+
+
+def _request_rate(row: Any) -> Rate | None:
     count = row["rate_count"]
-    return PermitRequest(
-        row["key"], row["holder"], row["in_flight"], None if count is None else Rate(count, row["rate_per_s"])
-    )
+    return None if count is None else Rate(count, row["rate_per_s"])

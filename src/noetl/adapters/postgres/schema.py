@@ -250,9 +250,48 @@ CREATE TABLE noetl.web_sessions (
 CREATE INDEX web_sessions_by_user ON noetl.web_sessions ("user", created_at);
 """
 
+# Of lists with filters. Executions that have ended before have no error here. An update of `waits` is in no
+# page of its own only for executions that wait for a person.
+_FILTERS: Final = """
+ALTER TABLE noetl.heads ADD COLUMN error text; -- why it ended, shortened; null: it has not failed
+ALTER TABLE noetl.heads ADD COLUMN waits text; -- a JSON array of what a person has to decide; null: nothing
+CREATE INDEX heads_waiting ON noetl.heads (started_at, execution_id) WHERE waits IS NOT NULL;
+"""
+
+# The values are needed until the execution ends ok, or is deleted. A row without an execution is of a start that
+# never happened.
+_SECRET_INPUTS: Final = """
+CREATE TABLE noetl.secret_inputs (
+    name    text COLLATE "C" PRIMARY KEY, -- the id of an execution
+    version bigint NOT NULL,
+    nonce   bytea NOT NULL,
+    body    bytea NOT NULL, -- a JSON object, encrypted, bound to name and version; empty: it was removed
+    key_id  text NOT NULL,
+    at      timestamptz NOT NULL
+);
+CREATE FUNCTION noetl.delete_secret_inputs() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN DELETE FROM noetl.secret_inputs WHERE name = OLD.execution_id; RETURN NULL; END $$;
+CREATE TRIGGER secret_inputs_go_with_their_execution AFTER DELETE ON noetl.heads
+FOR EACH ROW EXECUTE FUNCTION noetl.delete_secret_inputs();
+CREATE TRIGGER secret_inputs_go_after_success AFTER UPDATE ON noetl.heads
+FOR EACH ROW WHEN (NEW.status = 'ok') EXECUTE FUNCTION noetl.delete_secret_inputs();
+CREATE FUNCTION noetl.delete_secret_inputs_at_once() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN DELETE FROM noetl.secret_inputs WHERE name = NEW.execution_id; RETURN NULL; END $$;
+CREATE TRIGGER secret_inputs_go_after_instant_success AFTER INSERT ON noetl.heads
+FOR EACH ROW WHEN (NEW.status = 'ok') EXECUTE FUNCTION noetl.delete_secret_inputs_at_once();
+CREATE FUNCTION noetl.delete_forgotten_secret_inputs() RETURNS trigger LANGUAGE plpgsql AS
+$$ BEGIN
+    DELETE FROM noetl.secret_inputs WHERE at < NEW.at - interval '1 day'
+    AND NOT EXISTS (SELECT FROM noetl.heads WHERE heads.execution_id = secret_inputs.name);
+    RETURN NULL;
+END $$;
+CREATE TRIGGER secret_inputs_without_execution_go AFTER INSERT ON noetl.secret_inputs
+FOR EACH ROW EXECUTE FUNCTION noetl.delete_forgotten_secret_inputs();
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
     _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS, _UNNOTIFIED,
-    _SESSIONS,
+    _SESSIONS, _FILTERS, _SECRET_INPUTS,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

@@ -2,45 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from noetl.adapters.postgres.database import PostgresDatabase, is_text
 from noetl.adapters.sql import decode_roles, encode_roles, known_token, no_token, not_text
 from noetl.errors import Rejected
 from noetl.ports import ApiToken, SecretRow
 
-_SELECT: Final = "SELECT name, version, nonce, body, key_id, at FROM noetl.secrets"
+_COLUMNS: Final = "name, version, nonce, body, key_id, at"
 _INSERT: Final = """
-INSERT INTO noetl.secrets (name, version, nonce, body, key_id, at) VALUES ($1, $2, $3, $4, $5, $6)
+INSERT INTO {} ({}) VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT DO NOTHING RETURNING name
 """
 # A nonce is never reused under a key: version, nonce and key identify the row that the caller read.
 _REPLACE: Final = """
-UPDATE noetl.secrets SET version = $2, nonce = $3, body = $4, key_id = $5, at = $6
+UPDATE {} SET version = $2, nonce = $3, body = $4, key_id = $5, at = $6
 WHERE name = $1 AND version = $7 AND nonce = $8 AND key_id = $9 RETURNING name
 """
 
 
 class PostgresSecretRows:
-    """A `SecretRows`."""
+    """A `SecretRows`. Rows of `secret_inputs` have the id of an execution as their name."""
 
-    def __init__(self, database: PostgresDatabase) -> None:
+    def __init__(self, database: PostgresDatabase, table: Literal["secrets", "secret_inputs"] = "secrets") -> None:
         self._database = database
+        self._table = f"noetl.{table}"
+        self._select = f"SELECT {_COLUMNS} FROM {self._table}"
 
     async def get(self, name: str) -> SecretRow | None:
-        found = await self._database.fetch(f"{_SELECT} WHERE name = $1", name)
+        found = await self._database.fetch(f"{self._select} WHERE name = $1", name)
         return SecretRow(*found[0]) if found else None
 
     async def put(self, row: SecretRow, before: SecretRow | None) -> bool:
         if not is_text(row.name):
             raise Rejected("bad-name", f"{row.name!a} cannot be stored as a name")
         if before is None:
-            return bool(await self._database.fetch(_INSERT, *row))
+            return bool(await self._database.fetch(_INSERT.format(self._table, _COLUMNS), *row))
         seen = before.version, before.nonce, before.key_id
-        return bool(await self._database.fetch(_REPLACE, *row, *seen))
+        return bool(await self._database.fetch(_REPLACE.format(self._table), *row, *seen))
 
     async def list(self) -> list[SecretRow]:
-        found = await self._database.fetch(f"{_SELECT} WHERE body <> ''::bytea ORDER BY name")
+        found = await self._database.fetch(f"{self._select} WHERE body <> ''::bytea ORDER BY name")
         return [SecretRow(*row) for row in found]
 
 

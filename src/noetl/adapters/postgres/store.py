@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
@@ -15,18 +15,21 @@ from noetl.adapters.postgres.group_commit import TIMEOUT_S, Appender, AppendRow
 from noetl.adapters.sql import (
     FOUND_MAX,
     decode_labels,
+    decode_waits,
     encode_labels,
+    encode_waits,
     matches,
     no_execution,
     no_executions,
     page_size,
     path_ranges,
+    search_patterns,
 )
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
 from noetl.ids import partition_of
-from noetl.ports import Append, ExecutionHead, LogRow, OwnedPartitions, Snapshot
+from noetl.ports import ALL_EXECUTIONS, Append, ExecutionFilter, ExecutionHead, LogRow, OwnedPartitions, Snapshot
 
 PARTITIONS: Final = 64
 PAGE_ROWS: Final = 1_000  # of a long log in one query
@@ -199,6 +202,8 @@ class PostgresStore:
             digest=digest,
             parent=parent,
             labels=labels,
+            error=append.error,
+            waits=None if append.waits is None else encode_waits(append.waits) or "",
             saved=tuple((each.path, each.key, self._encoder.encode(each.value).decode()) for each in append.saved),
             notifies=append.notifies,
         )
@@ -239,7 +244,8 @@ class PostgresStore:
 
 _SELECT: Final = """
 SELECT heads.execution_id, heads.path, heads.digest, heads.status, heads.seq, heads.started_at,
-       heads.updated_at, heads.parent, heads.labels::text, coalesce(partitions.until > now(), false) AS owner_alive
+       heads.updated_at, heads.parent, heads.labels::text, coalesce(partitions.until > now(), false) AS owner_alive,
+       heads.error, heads.waits
 FROM noetl.heads LEFT JOIN noetl.partitions ON partitions.number = heads.partition
 """
 _NEWEST_FIRST: Final = "ORDER BY heads.started_at DESC, heads.execution_id DESC"
@@ -265,44 +271,53 @@ def _within(first: int, patterns: Sequence[str]) -> str:
     return f"({' OR '.join(f'heads.path BETWEEN ${each} AND ${each + 1}' for each in numbers) or 'FALSE'})"
 
 
-class _Filter(NamedTuple):
-    """The executions that a list contains."""
+_SEARCH: Final = """
+(heads.path ILIKE $part OR heads.execution_id LIKE $start OR heads.execution_id LIKE $end OR heads.error ILIKE $part
+ OR heads.labels IS NOT NULL AND EXISTS (
+     SELECT FROM jsonb_each_text(heads.labels) AS label WHERE label.key || '=' || label.value ILIKE $part
+ ))
+"""
 
-    status: Status | None
-    open_only: bool
-    path: str | None
-    labels: Mapping[str, str] | None
-    since: datetime | None
-    roots: bool
-    within: Sequence[str] | None
 
-    def where(self, before: str | None = None) -> tuple[str, list[_Value]]:
-        """The clause and its values. A status is no parameter: the plan must know which index fits."""
-        conditions, values = list[str](), list[_Value]()
+def _where(wanted: ExecutionFilter, before: str | None = None) -> tuple[str, list[_Value]]:
+    """The clause and its values. A status is no parameter: the plan must know which index fits."""
+    conditions, values = list[str](), list[_Value]()
 
-        def add(condition: str, value: _Value) -> None:
-            values.append(value)
-            conditions.append(condition.replace("$", f"${len(values)}"))
+    def add(condition: str, value: _Value) -> None:
+        values.append(value)
+        conditions.append(condition.replace("$", f"${len(values)}"))
 
-        if before is not None:
-            add(_BEFORE, before)
-        if self.status is not None:
-            assert self.status in get_args(Status), self.status
-            conditions.append(f"heads.status = '{self.status}'")
-        if self.open_only:
-            conditions.append(_OPEN)
-        if self.path is not None:
-            add("left(heads.path, 200) = left($, 200) AND heads.path = $", self.path)
-        if self.labels:
-            add("heads.labels IS NOT NULL AND heads.labels @> $::text::jsonb", encode_labels(self.labels) or "{}")
-        if self.since is not None:
-            add("heads.started_at >= $", self.since)
-        if self.roots:
-            conditions.append("heads.parent IS NULL")
-        if self.within is not None:
-            conditions.append(_within(len(values) + 1, self.within))
-            values += [bound for each in path_ranges(self.within) for bound in each]
-        return f"WHERE {' AND '.join(conditions)}" if conditions else "", values
+    if before is not None:
+        add(_BEFORE, before)
+    if wanted.status is not None:
+        assert wanted.status in get_args(Status), wanted.status
+        conditions.append(f"heads.status = '{wanted.status}'")
+    if wanted.open_only:
+        conditions.append(_OPEN)
+    if wanted.path is not None:
+        add("left(heads.path, 200) = left($, 200) AND heads.path = $", wanted.path)
+    if wanted.digest is not None:
+        add("heads.digest = $", wanted.digest)
+    if wanted.labels:
+        add("heads.labels IS NOT NULL AND heads.labels @> $::text::jsonb", encode_labels(wanted.labels) or "{}")
+    if wanted.since is not None:
+        add("heads.started_at >= $", wanted.since)
+    if wanted.until is not None:
+        add("heads.started_at < $", wanted.until)
+    if wanted.roots:
+        conditions.append("heads.parent IS NULL")
+    if wanted.waiting:
+        conditions.append("heads.waits IS NOT NULL")
+    if wanted.search is not None:
+        condition = _SEARCH
+        for name, pattern in search_patterns(wanted.search)._asdict().items():
+            values.append(pattern.lower() if name.startswith("id") else pattern)
+            condition = condition.replace(f"${name.removeprefix('id_')}", f"${len(values)}")
+        conditions.append(condition)
+    if wanted.within is not None:
+        conditions.append(_within(len(values) + 1, wanted.within))
+        values += [bound for each in path_ranges(wanted.within) for bound in each]
+    return f"WHERE {' AND '.join(conditions)}" if conditions else "", values
 
 
 class PostgresListing:
@@ -313,35 +328,14 @@ class PostgresListing:
         self._batched: BatchedReads[str, ExecutionHead | None] = BatchedReads(self._heads_of)
 
     async def executions(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
-        within: Sequence[str] | None = None,
+        self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
-        wanted = _Filter(status, open_only, path, labels, since, roots, within)
-        where, values = wanted.where(before)
+        where, values = _where(wanted, before)
         limited = f"LIMIT ${len(values) + 1}"
         return await self._heads(f"{_SELECT} {where} {_NEWEST_FIRST} {limited}", *values, page_size(limit))
 
-    async def count(
-        self,
-        *,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
-        within: Sequence[str] | None = None,
-    ) -> int:
-        where, values = _Filter(status, open_only, path, labels, since, roots, within).where()
+    async def count(self, wanted: ExecutionFilter = ALL_EXECUTIONS) -> int:
+        where, values = _where(wanted)
         found = await self._database.fetch(f"SELECT count(*) FROM noetl.heads {where}", *values)
         return int(found[0][0]) if found else 0
 
@@ -373,7 +367,12 @@ class PostgresListing:
 
     async def _heads(self, query: str, *values: _Value) -> list[ExecutionHead]:
         found = await self._database.fetch(query, *values)
-        return [ExecutionHead(**{**row, "labels": decode_labels(row["labels"])}, pid=None) for row in found]
+        return [
+            ExecutionHead(
+                **{**row, "labels": decode_labels(row["labels"]), "waits": decode_waits(row["waits"])}, pid=None
+            )
+            for row in found
+        ]
 
 
 FORGET_EXECUTIONS_MAX: Final = 500  # in one transaction

@@ -11,18 +11,19 @@ from msgspec.structs import replace
 
 from noetl.adapters.secrets.aws_roles import AwsRoles
 from noetl.adapters.secrets.services import Aws, Google, OauthTokens, SecretServiceClient, Vault
-from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources, ValueVersions
+from noetl.adapters.secrets.sources import SourcePolicy, Sources, ValueVersions
 from noetl.adapters.secrets.stored import StoredSecrets
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Unavailable
+from noetl.net.program import SECRET_INPUT
 from noetl.output import JSON
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
-from noetl.secret import Secret
+from noetl.secret import SECRET_BYTES_MAX, Secret
 
 FIELDS: Final = {
     "postgres_credential": ("dsn", "host", "port", "user", "password", "database"),
-    "nats_credential": ("url", "user", "password", "token"),
+    "nats_credential": ("url", "user", "password", "token", "creds", "nkey"),
     "basic": ("user", "password"),
     "oauth2_client": ("token_url", "client_id", "client_secret", "scope"),
     "aws_credential": ("access_key_id", "secret_access_key", "session_token", "region", "endpoint"),
@@ -44,7 +45,7 @@ _NEEDED: Final = {
     "bearer": _Needed("token", "token"),
     "basic": _Needed("user", "user and password"),
     "postgres_credential": _Needed("dsn", "dsn (or host, port, user, password, database)"),
-    "nats_credential": _Needed("url", "url (and user and password, or token)"),
+    "nats_credential": _Needed("url", "url (and user and password, token, creds or nkey)"),
     "oauth2_client": _Needed("token_url", "token_url, client_id, client_secret (and scope)"),
     "aws_credential": _Needed("access_key_id", "access_key_id and secret_access_key"),
     "gcp_credential": _Needed("service_account", "service_account"),
@@ -76,6 +77,7 @@ class CredentialProviders:
             "env": self._variable,
             "file": self._file,
             "stored": self._stored,
+            SECRET_INPUT: self._input,
             "secret_manager": self._managed,
             "postgres_credential": self._inline,
             "nats_credential": self._inline,
@@ -150,6 +152,15 @@ class CredentialProviders:
         name = await self._sources.text(credential, "key", credential.name)
         value, version = await self._secrets.get(name)
         return FetchedCredential({"": value}, f"stored-{version}")
+
+    async def _input(self, credential: Credential) -> FetchedCredential:
+        """A secret input of the execution that the entry is bound to."""
+        value = (await self._secrets.inputs(str(credential.fields["execution"]))).get(credential.name)
+        if value is not None:
+            return self._versioned({"": value})
+        if credential.fields["required"]:
+            raise NotFound("the execution has no value for this secret input: it must get one when it starts")
+        return FetchedCredential({}, "none")
 
     async def _inline(self, credential: Credential) -> FetchedCredential:
         """Values in the fields of the entry, or references to them."""

@@ -18,13 +18,13 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
-from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, Sources, ValueVersions, as_text
+from noetl.adapters.secrets.sources import Sources, ValueVersions, as_text
 from noetl.clock import Clock
 from noetl.errors import NotFound, Unavailable
 from noetl.output import JSON
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential
-from noetl.secret import Secret
+from noetl.secret import SECRET_BYTES_MAX, Secret
 from noetl.tool import AddressPolicy
 
 if TYPE_CHECKING:

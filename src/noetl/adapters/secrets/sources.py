@@ -19,10 +19,9 @@ import msgspec
 from noetl.errors import NotFound, Unavailable
 from noetl.output import JSON
 from noetl.playbook.model import Credential
-from noetl.secret import Secret
+from noetl.secret import SECRET_BYTES_MAX, Secret
 from noetl.tool import AddressPolicy
 
-SECRET_BYTES_MAX: Final = 65_536  # of one value of any source
 RESERVED_PREFIX: Final = "NOETL_"  # settings of NoETL itself, which playbooks cannot read
 PLAYBOOK_PREFIX: Final = "NOETL_SECRET_"  # an exception: these are for playbooks
 MOUNTED: Final = "/run/secrets"  # the secrets of containers

@@ -1,4 +1,4 @@
-"""Stored secrets, encrypted with AES-256-GCM, and the keys that encrypt them."""
+"""Stored secrets and secret inputs, encrypted with AES-256-GCM, and the keys that encrypt them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from fcntl import LOCK_EX, LOCK_NB, flock
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import msgspec
+
 from noetl.adapters.files import write_private
-from noetl.adapters.secrets.sources import SECRET_BYTES_MAX
 from noetl.clock import Clock
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.ports import SecretInfo, SecretRow, SecretRows
-from noetl.secret import Secret
+from noetl.secret import SECRET_BYTES_MAX, SECRET_CHARS_MIN, Secret
 
 VARIABLE: Final = "NOETL_KEY"
 KEY_BYTES: Final = 32
@@ -130,93 +131,133 @@ def _parsed(texts: list[str], what: str) -> list[Key]:
     return keys
 
 
-SECRET_CHARS_MIN: Final = 4  # masking a shorter one would garble other data
 NAME_CHARS_MAX: Final = 255
 NONCE_BYTES: Final = 12
 TRIES_MAX: Final = 100  # of a change while other writers are faster
 
 
-class StoredSecrets:
-    """Encrypts, decrypts and lists the rows."""
+class _Table(NamedTuple):
+    """Rows, and the words that bind each of them to its table."""
 
-    def __init__(self, rows: SecretRows, keys: KeyFile, clock: Clock) -> None:
-        self._rows = rows
+    rows: SecretRows
+    words: bytes
+
+
+class StoredSecrets:
+    """Encrypts, decrypts and lists the rows: of named secrets, and of the secret inputs of executions."""
+
+    def __init__(self, rows: SecretRows, inputs: SecretRows, keys: KeyFile, clock: Clock) -> None:
+        self._named, self._inputs = _Table(rows, b"noetl secret\0"), _Table(inputs, b"noetl inputs\0")
         self._clock = clock
         self.keys = keys
 
     async def get(self, name: str) -> tuple[Secret, int]:
         """Value and version. Raises NotFound, Unavailable without its key, Damaged if decryption fails."""
+        found = await self._read(self._named, name, f'the secret "{name}"')
+        if found is None:
+            raise NotFound(f'no secret "{name}" is stored: noetl secrets set {name}')
+        return Secret(found[0].decode()), found[1]
+
+    async def _read(self, table: _Table, name: str, what: str) -> tuple[bytes, int] | None:
+        """None: it is not stored."""
         key_id = ""
         for _ in range(2):  # a rotation may have changed the key between the two reads
-            row = await self._rows.get(name)
+            row = await table.rows.get(name)
             if row is None or not row.body:
-                raise NotFound(f'no secret "{name}" is stored: noetl secrets set {name}')
+                return None
             key_id = row.key_id
             key = next((each for each in self.keys.all() if each.id == key_id), None)
             if key is not None:
-                return Secret(_decrypted(row, key).decode()), row.version
-        raise Unavailable(f'the secret "{name}" needs the key {key_id}, which is not in {self.keys.name}')
+                return _decrypted(table, row, key), row.version
+        raise Unavailable(f"{what} needs the key {key_id}, which is not in {self.keys.name}")
 
     async def set(self, name: str, value: str) -> int:
         """Store a value and return its version. Raises Rejected for an invalid name or value."""
-        body = _checked(name, value)
+        return await self._write(self._named, name, _checked(name, value))
+
+    async def _write(self, table: _Table, name: str, body: bytes) -> int:
         async with self.keys.locked(self._clock):
             if not self.keys.all():
                 self.keys.write([key_of(os.urandom(KEY_BYTES))])  # the first secret creates the key
             key = self.keys.all()[0]
             for _ in range(TRIES_MAX):
-                before = await self._rows.get(name)
+                before = await table.rows.get(name)
                 version = before.version + 1 if before else 1
-                row = _encrypted(SecretRow(name, version, b"", body, "", self._clock.now()), key)
-                if await self._rows.put(row, before):
+                row = _encrypted(table, SecretRow(name, version, b"", body, "", self._clock.now()), key)
+                if await table.rows.put(row, before):
                     return version
         raise _contended(name)
 
     async def remove(self, name: str) -> None:
         """Raises NotFound."""
+        if not await self._clear(self._named, name):
+            raise NotFound(f'no secret "{name}" is stored')
+
+    async def _clear(self, table: _Table, name: str) -> bool:
+        """False: it is not stored."""
         for _ in range(TRIES_MAX):
-            before = await self._rows.get(name)
+            before = await table.rows.get(name)
             if before is None or not before.body:
-                raise NotFound(f'no secret "{name}" is stored')
+                return False
             # The row stays without a value, so that no version number is used twice.
-            if await self._rows.put(SecretRow(name, before.version, b"", b"", "", self._clock.now()), before):
-                return
+            if await table.rows.put(SecretRow(name, before.version, b"", b"", "", self._clock.now()), before):
+                return True
         raise _contended(name)
+
+    # A `SecretInputs`
+
+    async def inputs(self, execution_id: str) -> dict[str, Secret]:
+        found = await self._read(self._inputs, execution_id, f"the secret inputs of {execution_id}")
+        values = {} if found is None else msgspec.json.decode(found[0], type=dict[str, str])
+        return {name: Secret(value) for name, value in values.items()}
+
+    async def set_inputs(self, execution_id: str, values: Mapping[str, Secret]) -> None:
+        body = msgspec.json.encode({name: value.reveal() for name, value in values.items()})
+        await self._write(self._inputs, execution_id, body)
+
+    async def remove_inputs(self, execution_id: str) -> None:
+        await self._clear(self._inputs, execution_id)
 
     async def rotate(self) -> int:
         """Encrypt all secrets under a new key and return their number. Meanwhile both keys are valid."""
         async with self.keys.locked(self._clock):
-            keys, rows = self.keys.all(), await self._rows.list()
+            keys = self.keys.all()
+            rows = [row for table in (self._named, self._inputs) for row in await self._checked_rows(table, keys)]
             if not keys and not rows:
                 raise Rejected("nothing-stored", "no secret is stored, so there is no key to rotate")
-            for row in rows:  # check all of them before any change
-                _decrypted(row, _key_of(row, keys))
             if not self.keys.from_environment:
                 keys = [key_of(os.urandom(KEY_BYTES)), *keys]
                 self.keys.write(keys)
             elif all(row.key_id == keys[0].id for row in rows):
                 advice = f"put the new key first in {VARIABLE}, and the old one after a comma"
                 raise Rejected("same-key", f"all secrets use the first key already: {advice}")
-            count = await self._rewrite(keys)
+            count = sum([await self._rewrite(table, keys) for table in (self._named, self._inputs)])
             if not self.keys.from_environment:
                 self.keys.write(keys[:1])
         return count
 
-    async def _rewrite(self, keys: list[Key]) -> int:
+    async def _checked_rows(self, table: _Table, keys: list[Key]) -> list[SecretRow]:
+        """All rows, which can be decrypted: they are checked before any change."""
+        rows = await table.rows.list()
+        for row in rows:
+            _decrypted(table, row, _key_of(row, keys))
+        return rows
+
+    async def _rewrite(self, table: _Table, keys: list[Key]) -> int:
         """Repeat until no secret uses another key: some may be set meanwhile."""
         done: set[str] = set()
         for _ in range(TRIES_MAX):
-            rows = [row for row in await self._rows.list() if row.key_id != keys[0].id]
+            rows = [row for row in await table.rows.list() if row.key_id != keys[0].id]
             if not rows:
                 return len(done)
             for row in rows:
-                value = _decrypted(row, _key_of(row, keys))
-                if await self._rows.put(_encrypted(row._replace(body=value), keys[0]), row):
+                value = _decrypted(table, row, _key_of(row, keys))
+                if await table.rows.put(_encrypted(table, row._replace(body=value), keys[0]), row):
                     done.add(row.name)
         raise _contended(rows[0].name)
 
     async def list(self) -> list[SecretInfo]:
-        return [SecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._rows.list()]
+        return [SecretInfo(row.name, row.version, row.at, row.key_id) for row in await self._named.rows.list()]
 
     def versions_key(self) -> bytes | None:
         """The key for `ValueVersions`; None: there is none."""
@@ -254,24 +295,24 @@ def _key_of(row: SecretRow, keys: list[Key]) -> Key:
     raise Unavailable(f'the secret "{row.name}" needs the key {row.key_id}, which is missing')
 
 
-def _encrypted(row: SecretRow, key: Key) -> SecretRow:
+def _encrypted(table: _Table, row: SecretRow, key: Key) -> SecretRow:
     """`row` contains the plain value and never leaves this module."""
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM  # costs 80 ms
 
     nonce = os.urandom(NONCE_BYTES)
-    body = AESGCM(key.body).encrypt(nonce, row.body, _bound(row.name, row.version))
+    body = AESGCM(key.body).encrypt(nonce, row.body, _bound(table, row))
     return row._replace(nonce=nonce, body=body, key_id=key.id)
 
 
-def _decrypted(row: SecretRow, key: Key) -> bytes:
+def _decrypted(table: _Table, row: SecretRow, key: Key) -> bytes:
     from cryptography.exceptions import InvalidTag
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     try:
-        return AESGCM(key.body).decrypt(row.nonce, row.body, _bound(row.name, row.version))
+        return AESGCM(key.body).decrypt(row.nonce, row.body, _bound(table, row))
     except (InvalidTag, ValueError):
         raise Damaged(f'the secret "{row.name}" is damaged: set it again') from None
 
 
-def _bound(name: str, version: int) -> bytes:
-    return b"noetl secret\0" + version.to_bytes(8, "big") + name.encode()
+def _bound(table: _Table, row: SecretRow) -> bytes:
+    return table.words + row.version.to_bytes(8, "big") + row.name.encode()

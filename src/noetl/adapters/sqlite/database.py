@@ -12,6 +12,7 @@ from threading import Lock, Thread
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import apsw
+from msgspec import Struct
 
 from noetl.adapters.sqlite.connection import BUSY_MS, LockFile, explained, open_reader, open_writer, translated
 from noetl.clock import Clock
@@ -38,7 +39,7 @@ class _Committed(NamedTuple, Generic[T]):
     answer: T
 
 
-class _Write(NamedTuple):
+class _Write(Struct, frozen=True):
     work: Callable[[apsw.Cursor], Any]
     answer: asyncio.Future[Any]
 

@@ -14,6 +14,7 @@ from noetl.adapters.sqlite.database import Database
 from noetl.ports import (
     WAITING_READ,
     Bucket,
+    KeyState,
     PermitAnswer,
     PermitEntry,
     PermitRequest,
@@ -40,6 +41,11 @@ _PRUNE: Final = "DELETE FROM buckets WHERE idle_at <= ?"  # a full bucket and a 
 _GRANT: Final = "UPDATE permits SET holds = 1 WHERE holder = ?"
 _KEYS: Final = "SELECT DISTINCT key FROM permits WHERE holder IN (SELECT value FROM json_each(?)) ORDER BY key"
 _REMOVE: Final = "DELETE FROM permits WHERE holder IN (SELECT value FROM json_each(?))"
+_IN_USE: Final = """
+SELECT permits.key, in_flight, rate_count, rate_per_s, tokens, buckets.at, idle_at
+FROM permits LEFT JOIN buckets ON buckets.key = permits.key
+WHERE number IN (SELECT max(number) FROM permits GROUP BY key)
+"""
 _ENTRIES: Final = "SELECT key, holder, holds, at FROM permits"
 
 
@@ -92,6 +98,13 @@ class SqliteLimits:
             query = f"{_ENTRIES} WHERE key IN (SELECT value FROM json_each(?)) ORDER BY number"
             rows = self._database.fetch(query, listed)
         return [PermitEntry(key, holder, bool(holds), instant(at)) for key, holder, holds, at in rows]
+
+    async def keys(self) -> dict[str, KeyState]:
+        found: dict[str, KeyState] = {}
+        for key, in_flight, count, per_s, tokens, at, idle_at in self._database.fetch(_IN_USE):
+            bucket = None if tokens is None else Bucket(tokens, instant(at), instant(idle_at))
+            found[key] = KeyState(in_flight, None if count is None else Rate(count, per_s), bucket)
+        return found
 
 
 def _grant(cursor: apsw.Cursor, key: str, at: datetime) -> PermitAnswer:

@@ -247,6 +247,39 @@ CREATE TABLE web_sessions (
 CREATE INDEX web_sessions_by_user ON web_sessions (user, created_at);
 """
 
+# Of lists with filters. Executions that have ended before have no error here.
+_FILTERS: Final = """
+ALTER TABLE heads ADD COLUMN error TEXT; -- why it ended, shortened; null: it has not failed
+ALTER TABLE heads ADD COLUMN waits TEXT; -- a JSON array of what a person has to decide; null: nothing
+CREATE INDEX heads_waiting ON heads (started_at, execution_id) WHERE waits IS NOT NULL;
+CREATE INDEX heads_failed ON heads (started_at, execution_id) WHERE status = 'error';
+CREATE INDEX heads_by_path ON heads (path, started_at, execution_id);
+"""
+
+# The values are needed until the execution ends ok, or is deleted. A row without an execution is of a start that
+# never happened.
+_SECRET_INPUTS: Final = """
+CREATE TABLE secret_inputs (
+    name    TEXT PRIMARY KEY, -- the id of an execution
+    version INTEGER NOT NULL,
+    nonce   BLOB NOT NULL,
+    body    BLOB NOT NULL, -- a JSON object, encrypted, bound to name and version; empty: it was removed
+    key_id  TEXT NOT NULL,
+    at      INTEGER NOT NULL
+) STRICT;
+CREATE TRIGGER secret_inputs_go_with_their_execution AFTER DELETE ON heads
+BEGIN DELETE FROM secret_inputs WHERE name = OLD.execution_id; END;
+CREATE TRIGGER secret_inputs_go_after_success AFTER UPDATE OF status ON heads WHEN NEW.status = 'ok'
+BEGIN DELETE FROM secret_inputs WHERE name = NEW.execution_id; END;
+CREATE TRIGGER secret_inputs_go_after_instant_success AFTER INSERT ON heads WHEN NEW.status = 'ok'
+BEGIN DELETE FROM secret_inputs WHERE name = NEW.execution_id; END;
+CREATE TRIGGER secret_inputs_without_execution_go AFTER INSERT ON secret_inputs
+BEGIN
+    DELETE FROM secret_inputs WHERE at < NEW.at - 86400000000
+    AND NOT EXISTS (SELECT 1 FROM heads WHERE heads.execution_id = secret_inputs.name);
+END;
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -262,6 +295,8 @@ _STEPS: Final[tuple[str, ...]] = (
     _LIMITS,
     _UNNOTIFIED,
     _SESSIONS,
+    _FILTERS,
+    _SECRET_INPUTS,
 )
 VERSION: Final = len(_STEPS)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import apsw
 
@@ -14,32 +14,33 @@ from noetl.adapters.sqlite.connection import instant, is_text, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.ports import ApiToken, SecretRow
 
-_SELECT: Final = "SELECT name, version, nonce, body, key_id, at FROM secrets"
-_INSERT: Final = "INSERT INTO secrets (name, version, nonce, body, key_id, at) VALUES (?, ?, ?, ?, ?, ?)"
+_COLUMNS: Final = "name, version, nonce, body, key_id, at"
 # A nonce is never reused under a key: version, nonce and key identify the row that the caller read.
 _REPLACE: Final = """
-UPDATE secrets SET version = ?, nonce = ?, body = ?, key_id = ?, at = ?
+UPDATE {} SET version = ?, nonce = ?, body = ?, key_id = ?, at = ?
 WHERE name = ? AND version = ? AND nonce = ? AND key_id = ?
 """
 
 
 class SqliteSecretRows:
-    """A `SecretRows`."""
+    """A `SecretRows`. Rows of `secret_inputs` have the id of an execution as their name."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, table: Literal["secrets", "secret_inputs"] = "secrets") -> None:
         self._database = database
+        self._table = table
+        self._select = f"SELECT {_COLUMNS} FROM {table}"
 
     async def get(self, name: str) -> SecretRow | None:
-        found = self._database.fetch(f"{_SELECT} WHERE name = ?", (name,))
+        found = self._database.fetch(f"{self._select} WHERE name = ?", (name,))
         return _row(found[0]) if found else None
 
     async def put(self, row: SecretRow, before: SecretRow | None) -> bool:
         name, *others, at = row
         if before is None:
-            query = f"{_INSERT} ON CONFLICT DO NOTHING"
+            query = f"INSERT INTO {self._table} ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
             values: tuple[Any, ...] = (name, *others, micros(at))
         else:
-            query, seen = _REPLACE, (before.version, before.nonce, before.key_id)
+            query, seen = _REPLACE.format(self._table), (before.version, before.nonce, before.key_id)
             values = (*others, micros(at), name, *seen)
 
         def write(cursor: apsw.Cursor) -> bool:
@@ -49,7 +50,7 @@ class SqliteSecretRows:
         return await self._database.writer.write(write)
 
     async def list(self) -> list[SecretRow]:
-        return [_row(row) for row in self._database.fetch(f"{_SELECT} WHERE body <> x'' ORDER BY name")]
+        return [_row(row) for row in self._database.fetch(f"{self._select} WHERE body <> x'' ORDER BY name")]
 
 
 def _row(found: Any) -> SecretRow:
@@ -61,7 +62,8 @@ def stored_secrets(database: Database, environment: Mapping[str, str] = os.envir
     """The secrets of a file. Their key is in a file beside it, unless the environment has one."""
     beside = database.path.with_name(database.path.name + ".key")
     keys = KeyFile(beside, environment, lock=database.locks / "keys")
-    return StoredSecrets(SqliteSecretRows(database), keys, database.clock)
+    rows, inputs = SqliteSecretRows(database), SqliteSecretRows(database, "secret_inputs")
+    return StoredSecrets(rows, inputs, keys, database.clock)
 
 
 _SELECT_TOKEN: Final = "SELECT id, name, scopes, created_at, expires_at, roles FROM tokens"

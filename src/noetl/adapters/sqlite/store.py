@@ -6,23 +6,26 @@ Executions are listed from their heads instead of their logs.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from typing import Final, NamedTuple
+from typing import Any, Final, TypeAlias, get_args
 
 import apsw
-from msgspec import DecodeError
+from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, Encoder, encode
 
 from noetl.adapters.sql import (
     FOUND_MAX,
     decode_labels,
+    decode_waits,
     encode_labels,
+    encode_waits,
     matches,
     no_execution,
     no_executions,
     page_size,
     path_ranges,
+    search_patterns,
 )
 from noetl.adapters.sqlite.connection import instant, is_alive, micros
 from noetl.adapters.sqlite.database import Database
@@ -30,14 +33,14 @@ from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced
 from noetl.failpoints import failpoint
-from noetl.ports import Append, ExecutionHead, LogRow, SavedValue, Snapshot
+from noetl.ports import ALL_EXECUTIONS, Append, ExecutionFilter, ExecutionHead, LogRow, SavedValue, Snapshot
 
 PAGE_FACTS: Final = 5_000
 THREAD_FACTS: Final = 2_000  # a thread reads more, so that the event loop stays free
 
 _BEGIN: Final = """
-INSERT INTO heads (execution_id, seq, owner, status, path, digest, parent, started_at, updated_at, labels)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9 WHERE EXISTS (SELECT 1 FROM owners WHERE number = ?3)
+INSERT INTO heads (execution_id, seq, owner, status, path, digest, parent, started_at, updated_at, labels, error)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9, ?10 WHERE EXISTS (SELECT 1 FROM owners WHERE number = ?3)
 ON CONFLICT DO NOTHING
 """
 # While the status is the same no index has to be updated.
@@ -45,8 +48,10 @@ _ADVANCE: Final = """
 UPDATE heads SET seq = ?2, updated_at = ?5 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4 AND status = ?6
 """
 _CHANGE_STATUS: Final = """
-UPDATE heads SET seq = ?2, updated_at = ?5, status = ?6 WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4
+UPDATE heads SET seq = ?2, updated_at = ?5, status = ?6, error = ?7
+WHERE execution_id = ?1 AND seq = ?3 AND owner = ?4
 """
+_WAITS: Final = "UPDATE heads SET waits = ?2 WHERE execution_id = ?1"
 _INSERT: Final = "INSERT INTO log VALUES (?, ?, ?, ?, CAST(? AS TEXT))"
 _UNNOTIFIED: Final = "INSERT OR REPLACE INTO unnotified VALUES (?, ?, ?)"
 _HEAD: Final = "SELECT seq, owner FROM heads WHERE execution_id = ?"
@@ -67,7 +72,7 @@ WHERE excluded.seq >= seq OR excluded.schema <> schema
 """
 
 
-class _EncodedAppend(NamedTuple):
+class _EncodedAppend(Struct, frozen=True):
     """An append, encoded before the transaction begins."""
 
     append: Append
@@ -147,7 +152,7 @@ def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced |
         values = (append.execution_id, last_seq, before, append.owner, encoded.at, append.status)
         cursor.execute(_ADVANCE, values)
         if not cursor.connection.changes():
-            cursor.execute(_CHANGE_STATUS, values)
+            cursor.execute(_CHANGE_STATUS, (*values, append.error))
     if not cursor.connection.changes():
         return _refusal(cursor, append)
     failpoint("sqlite.append.torn")
@@ -156,6 +161,8 @@ def _append(cursor: apsw.Cursor, encoded: _EncodedAppend) -> Conflict | Fenced |
         from noetl.adapters.sqlite.saved import add_saved  # few playbooks save values
 
         add_saved(cursor, path, SavedValue(key, value, append.at, append.execution_id))
+    if append.waits is not None:
+        cursor.execute(_WAITS, (append.execution_id, encode_waits(append.waits)))
     if append.notifies:
         cursor.execute(_UNNOTIFIED, (append.execution_id, last_seq, encoded.at))
     return None
@@ -167,8 +174,8 @@ def _begin(cursor: apsw.Cursor, encoded: _EncodedAppend, last_seq: int) -> None:
     path, digest, parent, labels = "", "", None, None
     if isinstance(first, Requested):
         path, digest, parent, labels = first.path, first.digest, first.parent, encode_labels(first.labels)
-    values = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, encoded.at, labels)
-    cursor.execute(_BEGIN, values)
+    head = (append.execution_id, last_seq, append.owner, append.status, path, digest, parent, encoded.at, labels)
+    cursor.execute(_BEGIN, (*head, append.error))
 
 
 def _refusal(cursor: apsw.Cursor, append: Append) -> Conflict | Fenced:
@@ -181,7 +188,8 @@ def _refusal(cursor: apsw.Cursor, append: Append) -> Conflict | Fenced:
 
 _SELECT: Final = """
 SELECT heads.execution_id, heads.path, heads.digest, heads.status, heads.seq,
-       heads.started_at, heads.updated_at, heads.parent, owners.lock, owners.pid, heads.labels
+       heads.started_at, heads.updated_at, heads.parent, owners.lock, owners.pid, heads.labels,
+       heads.error, heads.waits
 FROM heads LEFT JOIN owners ON owners.number = heads.owner
 """
 _NEWEST_FIRST: Final = "ORDER BY heads.started_at DESC, heads.execution_id DESC LIMIT ?"
@@ -203,37 +211,51 @@ def _within(patterns: Sequence[str]) -> str:
     return f"({' OR '.join(['heads.path BETWEEN ? AND ?'] * len(patterns)) or 'FALSE'})"
 
 
-class _Filter(NamedTuple):
-    """The executions that a list contains."""
+_Values: TypeAlias = tuple[str | int, ...]
 
-    status: Status | None
-    open_only: bool
-    path: str | None
-    labels: Mapping[str, str] | None
-    since: datetime | None
-    roots: bool
-    within: Sequence[str] | None
+_SEARCH: Final = r"""
+(heads.path LIKE ? ESCAPE '\' OR heads.execution_id LIKE ? ESCAPE '\' OR heads.execution_id LIKE ? ESCAPE '\'
+ OR heads.error LIKE ? ESCAPE '\' OR heads.labels IS NOT NULL AND EXISTS (
+     SELECT 1 FROM json_each(heads.labels) AS label WHERE label.key || '=' || label.atom LIKE ? ESCAPE '\'
+ ))
+"""
 
-    def where(self, before: str | None = None) -> tuple[str, tuple[str | int, ...]]:
-        """The clause and its values."""
-        found: list[tuple[str, tuple[str | int, ...]]] = []
-        if before is not None:
-            found.append((_BEFORE, (before,)))
-        if self.status is not None:
-            found.append(("heads.status = ?", (self.status,)))
-        if self.open_only:
-            found.append((_OPEN, ()))
-        if self.path is not None:
-            found.append(("heads.path = ?", (self.path,)))
-        found += [(_LABEL, each) for each in (self.labels or {}).items()]
-        if self.since is not None:
-            found.append(("heads.started_at >= ?", (micros(self.since),)))
-        if self.roots:
-            found.append(("heads.parent IS NULL", ()))
-        if self.within is not None:
-            found.append((_within(self.within), tuple(end for each in path_ranges(self.within) for end in each)))
-        clause = " AND ".join(condition for condition, _ in found)
-        return clause and f"WHERE {clause}", tuple(value for _, values in found for value in values)
+
+def _where(wanted: ExecutionFilter, before: str | None = None) -> tuple[str, _Values]:
+    """The clause and its values. A status is no parameter: the plan must know which index fits."""
+    found: list[tuple[str, _Values]] = []
+    if before is not None:
+        found.append((_BEFORE, (before,)))
+    if wanted.status is not None:
+        assert wanted.status in get_args(Status), wanted.status
+        found.append((f"heads.status = '{wanted.status}'", ()))
+    if wanted.open_only:
+        found.append((_OPEN, ()))
+    if wanted.path is not None:
+        found.append(("heads.path = ?", (wanted.path,)))
+    if wanted.digest is not None:
+        found.append(("heads.digest = ?", (wanted.digest,)))
+    found += [(_LABEL, each) for each in (wanted.labels or {}).items()]
+    if wanted.since is not None:
+        found.append(("heads.started_at >= ?", (micros(wanted.since),)))
+    if wanted.until is not None:
+        found.append(("heads.started_at < ?", (micros(wanted.until),)))
+    if wanted.roots:
+        found.append(("heads.parent IS NULL", ()))
+    if wanted.waiting:
+        found.append(("heads.waits IS NOT NULL", ()))
+    if wanted.search is not None:
+        part, start, end = search_patterns(wanted.search)
+        found.append((_SEARCH, (part, start, end, part, part)))
+    if wanted.within is not None:
+        found.append((_within(wanted.within), tuple(end for each in path_ranges(wanted.within) for end in each)))
+    clause = " AND ".join(condition for condition, _ in found)
+    return clause and f"WHERE {clause}", tuple(value for _, values in found for value in values)
+
+
+def _reads_all(wanted: ExecutionFilter) -> bool:
+    """No index finds these executions: a thread reads them, so that the event loop stays free."""
+    return wanted.search is not None or bool(wanted.labels)
 
 
 class SqliteListing:
@@ -243,35 +265,22 @@ class SqliteListing:
         self._database = database
 
     async def executions(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
-        within: Sequence[str] | None = None,
+        self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
-        wanted = _Filter(status, open_only, path, labels, since, roots, within)
-        where, values = wanted.where(before)
-        return self._heads(f"{_SELECT} {where} {_NEWEST_FIRST}", (*values, page_size(limit)))
+        where, values = _where(wanted, before)
+        query, values = f"{_SELECT} {where} {_NEWEST_FIRST}", (*values, page_size(limit))
+        if _reads_all(wanted):
+            return await asyncio.to_thread(lambda: self._read(self._database.fetch_in_thread(query, values)))
+        return self._heads(query, values)
 
-    async def count(
-        self,
-        *,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
-        within: Sequence[str] | None = None,
-    ) -> int:
-        where, values = _Filter(status, open_only, path, labels, since, roots, within).where()
-        return int(self._database.fetch(f"SELECT count(*) FROM heads {where}", values)[0][0])
+    async def count(self, wanted: ExecutionFilter = ALL_EXECUTIONS) -> int:
+        where, values = _where(wanted)
+        query = f"SELECT count(*) FROM heads {where}"
+        if _reads_all(wanted):
+            found = await asyncio.to_thread(lambda: self._database.fetch_in_thread(query, values))
+        else:
+            found = self._database.fetch(query, values)
+        return int(found[0][0])
 
     async def head(self, execution_id: str) -> ExecutionHead:
         found = self._heads(f"{_SELECT} WHERE heads.execution_id = ?", (execution_id,))
@@ -299,18 +308,20 @@ class SqliteListing:
             raise no_executions()
         return found[0].execution_id
 
-    def _heads(self, query: str, values: tuple[str | int, ...]) -> list[ExecutionHead]:
+    def _heads(self, query: str, values: _Values) -> list[ExecutionHead]:
+        return self._read(self._database.fetch(query, values))
+
+    def _read(self, found: list[tuple[Any, ...]]) -> list[ExecutionHead]:
         alive: dict[str | None, bool] = {None: False}
         heads = []
-        for row in self._database.fetch(query, values):
-            execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid, labels = row
+        for row in found:
+            execution_id, path, digest, status, seq, started_at, updated_at, parent, lock, pid, *rest = row
             if lock not in alive:
                 alive[lock] = is_alive(self._database.locks, lock)
             instants = instant(started_at), instant(updated_at)
-            known = decode_labels(labels)
-            heads.append(
-                ExecutionHead(execution_id, path, digest, status, seq, *instants, parent, pid, alive[lock], known)
-            )
+            labels, error, waits = rest
+            head = ExecutionHead(execution_id, path, digest, status, seq, *instants, parent, pid, alive[lock])
+            heads.append(head._replace(labels=decode_labels(labels), error=error, waits=decode_waits(waits)))
         return heads
 
 

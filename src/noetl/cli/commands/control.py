@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 
 from noetl.cli.completion import complete_step
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Detach, Format, Id, Server, app, finish, on_execution
+from noetl.cli.options import Db, Detach, Format, Id, OptionalId, Server, Yes, app, finish, on_execution
 from noetl.cli.output.screen import short
+from noetl.cli.selection import (
+    Labels,
+    PathPattern,
+    Search,
+    Selection,
+    Since,
+    Statuses,
+    Until,
+    on_selected,
+)
 
 if TYPE_CHECKING:
     from noetl.output import JSON
@@ -17,11 +27,21 @@ if TYPE_CHECKING:
 
 
 @app.command()
-def resume(id: Id, *, db: Db = None, server: Server = None, detach: Detach = False, format: Format = "auto") -> None:
+def resume(
+    id: Id,
+    *,
+    no_breakpoints: Annotated[
+        bool, typer.Option("--no-breakpoints", help="Remove its breakpoints, and release what they hold.")
+    ] = False,
+    db: Db = None,
+    server: Server = None,
+    detach: Detach = False,
+    format: Format = "auto",
+) -> None:
     """Continue an execution that was interrupted or paused.
 
     An execution that another process runs is left alone; one that has ended is only shown. Exits like `run`.
-    An execution that a server runs is followed.
+    An execution that a server runs is followed. What a breakpoint holds stays held: `noetl debug` continues it.
 
     \b
     Examples:
@@ -33,29 +53,55 @@ def resume(id: Id, *, db: Db = None, server: Server = None, detach: Detach = Fal
         from noetl.cli.runner import continue_execution
         from noetl.session.connect import resolve
 
-        return continue_execution(
-            reporter, id, resolve(db, server), lambda execution: execution.resume(), detach=detach, show_if_ended=True
-        )
+        async def resume_it(execution: Execution) -> None:
+            await execution.resume()
+            if no_breakpoints:
+                debugger = execution.debugger()
+                await debugger.clear_breakpoint()
+                if (await debugger.document()).held:
+                    await debugger.release()
+
+        return continue_execution(reporter, id, resolve(db, server), resume_it, detach=detach, show_if_ended=True)
 
     finish(format, command)
 
 
+RetriedStep = Annotated[
+    str | None,
+    typer.Option(
+        "--step",
+        metavar="STEP",
+        help="Only the failures of this step, also handled ones.",
+        autocompletion=complete_step,
+    ),
+]
+RetriedIterations = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--iteration",
+        metavar="N",
+        min=0,
+        help="Only this iteration of the loop of --step, from 0; may be repeated. Others stay failed.",
+    ),
+]
+
+
 @app.command()
 def retry(
-    id: Id,
+    id: OptionalId = None,
     *,
-    step: Annotated[
-        str | None,
-        typer.Option(
-            "--step",
-            metavar="STEP",
-            help="Only the failures of this step, also handled ones.",
-            autocompletion=complete_step,
-        ),
-    ] = None,
+    step: RetriedStep = None,
+    iteration: RetriedIterations = None,
     from_start: Annotated[
         bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")
     ] = False,
+    path: PathPattern = None,
+    status: Statuses = None,
+    label: Labels = None,
+    search: Search = None,
+    since: Since = None,
+    until: Until = None,
+    yes: Yes = False,
     db: Db = None,
     server: Server = None,
     detach: Detach = False,
@@ -66,26 +112,57 @@ def retry(
     What succeeded is kept: iterations, and the tasks before the failed one. The text of the playbook is the one
     that the execution started with; `noetl fork` continues with a corrected one. Exits like `run`.
 
+    Without an ID it retries all executions that the options choose, at most 1,000 that no other one called. It prints
+    its plan first. On a terminal it asks; elsewhere it needs --yes, and without it does nothing.
+    JSON is then `{action, executions}`, with a `result` for each.
+
     \b
     Examples:
       noetl retry last
-      noetl retry 0199b3c2 --step fetch --from-start
+      noetl retry --path 'orders/*' --status error --since 12h
+      noetl retry 0199b3c2 --step fetch --iteration 21 --iteration 40
     """
 
-    def command(reporter: Reporter) -> int:
-        from noetl.cli.runner import continue_execution
-        from noetl.session.connect import resolve
+    from noetl.api.bulk import BulkRequest
 
-        async def retry_it(execution: Execution) -> None:
-            error = (await execution.show()).error
-            if error is not None and error.kind == "template":
-                again = f"noetl fork {short(execution.id)}{execution.session.hint} --playbook FILE"
-                reporter.warn(f"retry uses the playbook as it was at the start; to use a corrected file: {again}")
-            await execution.retry(step, from_start=from_start)
+    selection = Selection(path, status, label, search, since, until)
+    parts = RetriedParts(step, tuple(iteration or ()), from_start)
+    if id is None or any(selection):
+        on_selected(format, db, server, selection, BulkRequest(action="retry"), named=id, yes=yes, one_only=any(parts))
+    finish(format, lambda reporter: _retry_one(reporter, id, (db, server), parts, detach=detach))
 
-        return continue_execution(reporter, id, resolve(db, server), retry_it, detach=detach)
 
-    finish(format, command)
+class RetriedParts(NamedTuple):
+    """What of an execution is retried."""
+
+    step: str | None
+    iterations: tuple[int, ...]
+    from_start: bool
+
+
+def _retry_one(
+    reporter: Reporter,
+    id: str,
+    place: tuple[str | None, str | None],
+    parts: RetriedParts,
+    *,
+    detach: bool,
+) -> int:
+    from noetl.cli.runner import continue_execution
+    from noetl.session.connect import resolve
+    from noetl.session.errors import UsageError
+
+    if parts.iterations and parts.step is None:
+        raise UsageError("--iteration needs --step: the step with the loop")
+
+    async def retry_it(execution: Execution) -> None:
+        error = (await execution.show()).error
+        if error is not None and error.kind == "template":
+            again = f"noetl fork {short(execution.id)}{execution.session.hint} --playbook FILE"
+            reporter.warn(f"retry uses the playbook as it was at the start; to use a corrected file: {again}")
+        await execution.retry(parts.step, iterations=parts.iterations, from_start=parts.from_start)
+
+    return continue_execution(reporter, id, resolve(*place), retry_it, detach=detach)
 
 
 @app.command()
@@ -112,12 +189,19 @@ def pause(id: Id, *, db: Db = None, server: Server = None, format: Format = "aut
 
 @app.command()
 def cancel(
-    id: Id,
+    id: OptionalId = None,
     *,
     reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.")] = "",
     compensate: Annotated[
         bool, typer.Option("--compensate", help="Then undo its completed steps, as their `compensate` says.")
     ] = False,
+    path: PathPattern = None,
+    status: Statuses = None,
+    label: Labels = None,
+    search: Search = None,
+    since: Since = None,
+    until: Until = None,
+    yes: Yes = False,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
@@ -127,24 +211,40 @@ def cancel(
     JSON is `{execution_id, status}`; the status is `cancelling` while calls still run, and `running` while
     completed steps are undone.
 
+    Without an ID it cancels all executions that the options choose, at most 1,000. It prints its plan first. On a
+    terminal it asks; elsewhere it needs --yes, and without it does nothing. JSON is then `{action, executions}`,
+    with a `result` for each.
+
     \b
     Examples:
       noetl cancel last
       noetl cancel 0199b3c2 --reason "wrong account" --compensate
+      noetl cancel --path 'orders/*' --status running --reason "wrong month"
     """
 
-    from noetl.engine.state import LIVE
+    from noetl.api.bulk import BulkRequest
+
+    selection = Selection(path, status, label, search, since, until)
+    if id is None or any(selection):
+        wanted = BulkRequest(action="cancel", reason=reason, compensate=compensate)
+        on_selected(format, db, server, selection, wanted, named=id, yes=yes)
 
     async def work(reporter: Reporter, execution: Execution) -> int:
-        status = await execution.session.cancel(execution.id, reason, compensate=compensate)
-        if status == "running" and compensate:
-            see = f"noetl show {short(execution.id)}{execution.session.hint}"
-            return reporter.execution(status, f"it is cancelled, and its completed steps are being undone: {see}")
-        if status in LIVE:
-            return reporter.execution("cancelling", "it is being cancelled: running calls have 10 s")
-        return reporter.execution(status, status)
+        return await _cancel_one(reporter, execution, reason, compensate=compensate)
 
     on_execution(format, id, db, server, work)
+
+
+async def _cancel_one(reporter: Reporter, execution: Execution, reason: str, *, compensate: bool) -> int:
+    from noetl.engine.state import LIVE
+
+    status = await execution.session.cancel(execution.id, reason, compensate=compensate)
+    if status == "running" and compensate:
+        see = f"noetl show {short(execution.id)}{execution.session.hint}"
+        return reporter.execution(status, f"it is cancelled, and its completed steps are being undone: {see}")
+    if status in LIVE:
+        return reporter.execution("cancelling", "it is being cancelled: running calls have 10 s")
+    return reporter.execution(status, status)
 
 
 @app.command()
@@ -154,6 +254,10 @@ def signal(
     *,
     data: Annotated[
         str | None, typer.Option("--data", metavar="YAML", help="Its data: the `output.data` of the task.")
+    ] = None,
+    frame: Annotated[
+        str | None,
+        typer.Option("--frame", metavar="FRAME", help="Only for this wait, such as ask#1[2]; else for all of them."),
     ] = None,
     db: Db = None,
     server: Server = None,
@@ -175,7 +279,7 @@ def signal(
         return None if data is None else parse_value(data, "--data")
 
     async def work(reporter: Reporter, execution: Execution) -> int:
-        if await execution.session.signal(execution.id, name, value(reporter)):
+        if await execution.session.signal(execution.id, name, value(reporter), frame=frame):
             return reporter.execution(reporter.status, "the signal was delivered")
         resumed = f"{short(execution.id)}{execution.session.hint}"
         text = f"the signal is logged; continue with: noetl resume {resumed}"

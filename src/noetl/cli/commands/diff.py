@@ -12,7 +12,6 @@ from noetl.cli.options import Db, Format, Server, app, finish, on_session
 from noetl.views.styled_text import Style, Styled
 
 if TYPE_CHECKING:
-    from noetl.playbook.model import Playbook
     from noetl.session.protocol import Session
     from noetl.views.difference import ExecutionDifference, PartChange, StepSummary
 
@@ -45,71 +44,35 @@ def diff(
     import os
 
     if os.path.isfile(a) and os.path.isfile(b):
-        finish(format, lambda reporter: _compare_playbooks(reporter, _read(_file(a), a), _read(_file(b), b)))
+        finish(format, lambda reporter: _compare_files(reporter, a, b))
 
     async def work(reporter: Reporter, session: Session) -> int:
-        from noetl.session.errors import UsageError
+        from noetl.cli.checker import installed_kinds
+        from noetl.session.analysis import PlaybookDifference, compare
 
-        one, other = await _playbook(session, a), await _playbook(session, b)
-        if one is not None and other is not None:
-            return _compare_playbooks(reporter, one, other)
-        if one is not None or other is not None:
-            raise UsageError(f'"{a if one is None else b}" is not a playbook: name two playbooks or two executions')
-        difference = await _executions(session, a, b)
-        reporter.show(difference, _execution_lines(difference))
-        return FAILED if difference.differs else OK
+        found = await compare(session, a, b, installed_kinds())
+        if isinstance(found, PlaybookDifference):
+            return _show_changes(reporter, found.changes)
+        reporter.show(found, _execution_lines(found))
+        return FAILED if found.differs else OK
 
     on_session(format, db, server, work)
 
 
-def _compare_playbooks(reporter: Reporter, one: Playbook, other: Playbook) -> int:
+def _compare_files(reporter: Reporter, a: str, b: str) -> int:
+    from noetl.cli.checker import installed_kinds
+    from noetl.session.analysis import read_playbook
+    from noetl.session.sources import read_source
     from noetl.views.difference import playbook_changes
 
-    changes = playbook_changes(one, other)
+    kinds = installed_kinds()
+    one, other = [read_playbook(read_source(name).data, name, kinds) for name in (a, b)]
+    return _show_changes(reporter, playbook_changes(one, other))
+
+
+def _show_changes(reporter: Reporter, changes: Sequence[PartChange]) -> int:
     reporter.show({"differs": bool(changes), "changes": changes}, _playbook_lines(changes))
     return FAILED if changes else OK
-
-
-def _file(name: str) -> bytes:
-    from noetl.session.sources import read_source
-
-    return read_source(name).data
-
-
-def _read(text: str | bytes, name: str) -> Playbook:
-    """Raises PlaybookError."""
-    from noetl.cli.checker import installed_kinds
-    from noetl.errors import PlaybookError
-    from noetl.playbook.reader import read
-
-    found = read(text, installed_kinds(), name)
-    if found.playbook is None or any(each.severity == "error" for each in found.problems):
-        raise PlaybookError(found.problems)
-    return found.playbook
-
-
-async def _playbook(session: Session, name: str) -> Playbook | None:
-    """None: neither a file nor a registered playbook, but perhaps an execution. Raises PlaybookError, NotFound."""
-    from noetl.session.errors import UsageError
-    from noetl.session.sources import PlaybookFile, find_registered, find_source
-
-    source = find_source(name)
-    if isinstance(source, PlaybookFile):
-        return _read(source.data, name)
-    try:
-        return _read((await find_registered(session.catalog, name)).text, name)
-    except UsageError:
-        if "@" in name or "/" in name:
-            raise
-        return None
-
-
-async def _executions(session: Session, a: str, b: str) -> ExecutionDifference:
-    from noetl.views.difference import execution_difference
-
-    logs = [await (await session.execution(name)).log() for name in (a, b)]
-    one, other = logs
-    return execution_difference((one.id, one.events()), (other.id, other.events()))
 
 
 def _playbook_lines(changes: Sequence[PartChange]) -> Iterator[list[Styled]]:

@@ -104,7 +104,7 @@ NAME_COLUMNS, ENTITY_COLUMNS = 28, 24
 DATA_CHARS = 120
 _STYLES: dict[str, Style] = {"error": "error", "skipped": "faint", "paused": "warning"}
 _NOTHING: tuple[JSON, ...] = (None, "", (), [], {})
-_AWAITED = ("name", "at", "block", "path")  # what a parked frame waits for, by its kind
+_AWAITED = ("name", "at", "block", "path", "place")  # what a parked frame waits for, by its kind
 _HELD = {True: "true", False: "false"}
 # Fields that the line shows elsewhere, or that mean nothing to a person.
 _SHOWN_ELSEWHERE = frozenset({
@@ -116,6 +116,8 @@ _LEFT_OUT = {
     "task.done": _SHOWN_ELSEWHERE | {"status"},
     "step.scheduled": _SHOWN_ELSEWHERE | {"step"},
     "next.evaluated": _SHOWN_ELSEWHERE,
+    "hold.released": _SHOWN_ELSEWHERE | {"at"},
+    "scope.changed": _SHOWN_ELSEWHERE | {"at"},
 }
 
 
@@ -169,6 +171,10 @@ def _text(key: str, value: JSON) -> str:
             return f"{key} {', '.join(one_line(_name(one)) for one in each)}"
         case "asked", [*arcs]:
             return f"arcs {', '.join(f'{place + 1} {_HELD[held]}' for place, held in arcs)}"
+        case "step", True:
+            return "for one step"
+        case "hold", {"place": place}:
+            return f"held before {one_line(str(place))}"
         case (("directive" | "status" | "step"), _):
             return one_line(str(value))
         case "until", {"type": kind}:

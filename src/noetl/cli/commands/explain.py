@@ -172,20 +172,10 @@ def _lines(program: Program, task: str | None, kinds: Kinds, columns: int) -> It
 
 async def _explain_step(reporter: Reporter, execution: Execution, step: str | None) -> int:
     from noetl.cli.checker import installed_kinds
-    from noetl.control.playbooks import Playbooks
-    from noetl.views.log import readable
-    from noetl.views.why import why
+    from noetl.session.analysis import explain_step
     from noetl.views.why_text import why_lines
 
-    log = await execution.log()
-    await execution.require_started()
-    playbooks = Playbooks(execution.session.catalog, installed_kinds())
-    program = await playbooks.by_digest(log.info.digest)
-    if step is None or (step not in program.steps and step not in program.blocks):
-        problem = "name the step to explain" if step is None else f'the playbook has no step "{step}"'
-        raise UsageError(f"{problem}; its steps are {', '.join((*program.steps, *program.blocks))}")
-    with readable(log.id):
-        found = why(program, log.id, log.events(), step)
+    found = await explain_step(execution, step, installed_kinds())
     lines = (
         [Styled(line, "" if line.startswith(" ") else "name" if number else "strong")]
         for number, line in enumerate(why_lines(found))

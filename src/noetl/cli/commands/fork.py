@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import msgspec
 import typer
 
+from noetl.cli.commands.run import Secrets
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Detach, Format, Id, Server, Yes, app, confirmed, finish
 
@@ -18,6 +19,11 @@ if TYPE_CHECKING:
     from noetl.session.protocol import ForkWish, Session
 
 SHOWN_MAX = 20  # runs of each kind that the plan lists
+
+
+FailedOnly: TypeAlias = Annotated[
+    bool, typer.Option("--failed-only", help="Keep all finished work, even if its text or its input has changed.")
+]
 
 
 @app.command()
@@ -38,10 +44,8 @@ def fork(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Replace a value of the workload. The value is YAML."),
     ] = None,
-    failed_only: Annotated[
-        bool,
-        typer.Option("--failed-only", help="Keep all finished work, even if its text or its input has changed."),
-    ] = False,
+    secrets: Secrets = None,
+    failed_only: FailedOnly = False,
     yes: Yes = False,
     db: Db = None,
     server: Server = None,
@@ -52,8 +56,9 @@ def fork(
 
     A finished run is kept if the text of its tasks and the values that they read are the same; everything else, and
     what depends on it, is done again. The plan is printed first; on a terminal you are asked, elsewhere it needs --yes.
-    The old execution must have ended or be paused, unless --at names an event. Exits like `run`. JSON is
-    `{plan: {kept, redone, new}}`, and with --yes also `execution_id` and what `run` prints.
+    The old execution must have ended or be paused, unless --at names an event. Its secret inputs are taken over; after
+    an end with ok they are deleted, and --secret gives them again. Exits like `run`. JSON is `{plan: {kept, redone,
+    new}}`, and with --yes also `execution_id` and what `run` prints.
 
     \b
     Examples:
@@ -63,11 +68,11 @@ def fork(
     """
 
     def command(reporter: Reporter) -> int:
-        from noetl.cli.workload import read_workload
+        from noetl.cli.workload import read_secrets, read_workload
         from noetl.session.protocol import ForkWish
 
         workload = partial(read_workload(None, sets or []).values_for, allow_extra=True)
-        wanted = ForkWish(playbook, at, from_step, workload, failed_only)
+        wanted = ForkWish(playbook, at, from_step, workload, failed_only, secrets=read_secrets(secrets or ()))
         return _fork(reporter, id, wanted, db, server, yes=yes, detach=detach)
 
     finish(format, command)
@@ -108,8 +113,16 @@ def print_plan(reporter: Reporter, plan: ForkPlan) -> None:
         *_listed("redone", [f"{each.run}: {each.why}" for each in plan.redone]),
         *_listed("new", plan.new),
         *_listed("dropped", plan.dropped),
+        *_unseen(plan.unseen),
     ):
         reporter.errors.line(line)
+
+
+def _unseen(steps: tuple[str, ...]) -> list[str]:
+    if not steps:
+        return []
+    shown = ", ".join(steps[:SHOWN_MAX]) + (", …" if len(steps) > SHOWN_MAX else "")
+    return [f"not compared: files that the code of these steps may read: {shown}; repeat a step with --from STEP"]
 
 
 def _listed(name: str, items: list[str] | tuple[str, ...]) -> list[str]:

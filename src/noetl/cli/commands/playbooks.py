@@ -9,7 +9,7 @@ import typer
 
 from noetl.cli.completion import complete_path
 from noetl.cli.execute import Reporter
-from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
+from noetl.cli.options import Db, Format, Server, Yes, app, confirmed, nothing_to_list, on_session
 from noetl.cli.output.screen import diff_lines, is_terminal
 from noetl.escape import visible
 
@@ -140,6 +140,42 @@ def show_difference(
         found = await session.playbooks.diff(path, old, new)
         document = {"path": found.path, "from": found.old, "to": found.new, "diff": found.diff}
         return reporter.show(document, diff_lines(found.diff.splitlines()))
+
+    on_session(format, db, server, work)
+
+
+@playbooks.command(name="rollback")
+def roll_back(
+    path: Path,
+    version: Annotated[int, typer.Argument(metavar="VERSION", min=1, help="The version to return to.")],
+    *,
+    yes: Yes = False,
+    format: Format = "auto",
+    db: Db = None,
+    server: Server = None,
+) -> None:
+    """Make an older version of a playbook the current one again. It keeps its number.
+
+    It prints the difference to the current version first. On a terminal it asks; elsewhere it needs --yes, and without
+    it does nothing. New executions and the triggers follow the older version; running executions continue.
+    JSON is `{path, version, replaces, digest, triggers, stopped, done}`.
+
+    \b
+    Examples:
+      noetl playbooks rollback examples/hello 1
+    """
+
+    async def work(reporter: Reporter, session: Session) -> int:
+        plan = await session.rollback(path, version, dry_run=True)
+        if not reporter.json:
+            difference = await session.playbooks.diff(path, plan.replaces, version)
+            reporter.screen.lines(diff_lines(difference.diff.splitlines()))
+            for name in plan.stopped:
+                reporter.screen.line(f"the trigger {visible(name)} no longer acts")
+        if confirmed(reporter, f"replace version {plan.replaces} with version {version}?", yes=yes):
+            plan = await session.rollback(path, version)
+        line = f"{visible(path)}: version {version} is current again, instead of version {plan.replaces}"
+        return reporter.show(plan, [[line]] if plan.done else [])
 
     on_session(format, db, server, work)
 

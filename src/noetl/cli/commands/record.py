@@ -35,10 +35,10 @@ def record(
 ) -> None:
     """Write the calls of an execution and their answers into a cassette for tests.
 
-    It shows what will be stored first. On a terminal it asks; elsewhere it needs --yes, and without it writes nothing.
+    First it lists what it will store. On a terminal it then asks for confirmation; elsewhere it writes only with --yes.
     The file has the workload, signals, and the output of each call, but no inputs. Values of keys such as `password`
-    are replaced by `***`. Large bodies are stored compressed in a folder beside it; review all of it before you share
-    it. JSON is `{file, calls, bodies, redacted, left_out, written}`.
+    are replaced by `***`. Large bodies are stored compressed in a folder beside the file. Review both before you
+    share them. JSON is `{file, calls, bodies, redacted, left_out, written}`.
 
     \b
     Examples:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from noetl.session.protocol import Session
     from noetl.session.sources import LoadedPlaybook
 
+NAMES_MAX = 5  # modules that a line names
+
 
 @app.command()
 def register(
@@ -44,7 +46,10 @@ def register(
 
     All playbooks are checked first; when one has errors nothing is registered, and the exit code is 2.
     Folders are searched for `*.yaml` and `*.yml` files that are playbooks, including subfolders.
-    JSON is an array of `{file, path, version, digest, created}`.
+    JSON is an array of `{file, path, version, digest, created}`, with `libs` if modules were added.
+
+    A server has no files beside a playbook. So the modules beside the file that `python` tasks import, and the
+    files under `script`, are added to the text under `libs`, and a change of one of them is a new version.
 
     \b
     Examples:
@@ -114,6 +119,7 @@ async def _register(
             "version": each.version.version,
             "digest": each.version.digest,
             "created": each.change == "new",
+            **({"libs": list(each.libs)} if each.libs else {}),
         }
         for each in done
     ]
@@ -122,10 +128,16 @@ async def _register(
             Styled(visible(each.version.path), "name"),
             Styled(f"version {each.version.version}"),
             Styled(each.change, "good" if each.change == "new" else "faint"),
+            Styled(visible(f"with {_names(each.libs)}" if each.libs else ""), "faint"),
         ]
         for each in done
     ]
     return reporter.show(documents, table(rows, indent=""))
+
+
+def _names(libs: Sequence[str]) -> str:
+    more = f" and {len(libs) - NAMES_MAX} more" if len(libs) > NAMES_MAX else ""
+    return f"{', '.join(libs[:NAMES_MAX])}{more}"
 
 
 def _refuse(reporter: Reporter, found: Sequence[_Found]) -> int:

@@ -18,6 +18,9 @@ Sets: TypeAlias = Annotated[
         help="A value of the workload, as YAML; the key `a.b` names a nested value. `noetl explain` lists the inputs.",
     ),
 ]
+WorkloadFile: TypeAlias = Annotated[
+    str | None, typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON.")
+]
 Ctx: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -27,6 +30,15 @@ Ctx: TypeAlias = Annotated[
 Labels: TypeAlias = Annotated[
     list[str] | None,
     typer.Option("--label", metavar="KEY=VALUE", help="A label of the execution: `noetl list --label` finds it."),
+]
+Secrets: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--secret",
+        metavar="NAME[=@FILE|=env:VARIABLE]",
+        help="The value of a secret input: from a file, from an environment variable, or else from a prompt without"
+        " echo. It is stored encrypted, and never in the log.",
+    ),
 ]
 AllowExtra: TypeAlias = Annotated[
     bool,
@@ -51,12 +63,10 @@ def run(
     ],
     *,
     sets: Sets = None,
-    workload: Annotated[
-        str | None,
-        typer.Option("--workload", metavar="FILE", help="Values of the workload: a mapping in YAML or JSON."),
-    ] = None,
+    workload: WorkloadFile = None,
     ctx: Ctx = None,
     labels: Labels = None,
+    secrets: Secrets = None,
     allow_extra: AllowExtra = False,
     db: Db = None,
     server: Server = None,
@@ -76,13 +86,14 @@ def run(
     \b
     Examples:
       noetl run hello.yaml --set name=you --set options.depth=2
-      noetl run team/hello@2
+      noetl run team/hello@2 --secret password --secret token=@token.txt --secret key=env:API_KEY
       noetl run old.yaml --dialect auto --workload values.json --format json
     """
     from noetl.cli import runner
 
     first, marks = tuple(ctx or ()), tuple(labels or ())
     options = RunOptions(
-        file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra, first, marks
-    )
+        file, tuple(sets or ()), workload, db, server, dialect, format, detach, allow_extra, first, marks,
+        tuple(secrets or ()),
+    )  # fmt: skip
     raise typer.Exit(runner.run(options))

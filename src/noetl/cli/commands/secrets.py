@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Server, app, nothing_to_list, on_session
+from noetl.cli.secret_values import VALUE_BYTES_MAX, decoded, from_file, from_person
 from noetl.errors import NotFound
 from noetl.escape import visible
 from noetl.session.errors import UsageError
@@ -16,7 +17,6 @@ from noetl.session.errors import UsageError
 if TYPE_CHECKING:
     from noetl.session.protocol import Session
 
-VALUE_BYTES_MAX: Final = 1 << 20  # that are read; less may be stored
 HELP = """Store encrypted secrets for keychain entries: of kind `stored`, or with only a name and a kind.
 
 \b
@@ -76,33 +76,19 @@ def set_secret(
 
 def _read_value(reporter: Reporter, name: str, value: str | None) -> str:
     """From the command line only with a warning: others may see it there. Raises UsageError."""
-    from getpass import getpass
-    from pathlib import Path
-
     if value is None and sys.stdin is not None and sys.stdin.isatty():
-        return getpass(f"Value of {visible(name)}: ", sys.stderr)
+        return from_person(name, "--value")
     if value is None or value == "-":
         if sys.stdin is None:
             raise UsageError("there is no standard input to read the value from")
-        return _decoded(sys.stdin.buffer.read(VALUE_BYTES_MAX + 1), "standard input")
+        return decoded(sys.stdin.buffer.read(VALUE_BYTES_MAX + 1), "standard input")
     if value.startswith("@"):
-        try:
-            with Path(value[1:]).expanduser().open("rb") as file:
-                return _decoded(file.read(VALUE_BYTES_MAX + 1), f'"{value[1:]}"')
-        except OSError as error:
-            raise UsageError(f'"{value[1:]}" cannot be read: {error.strerror}') from error
+        return from_file(value[1:], "--value")
     reporter.errors.line(
         "the value is on the command line, where other users and your shell's history may see it:"
         " use @FILE or standard input"
     )
     return value
-
-
-def _decoded(body: bytes, name: str) -> str:
-    try:
-        return body.decode().removesuffix("\n").removesuffix("\r")
-    except UnicodeDecodeError:
-        raise UsageError(f"{name} is not UTF-8 text") from None
 
 
 @secrets.command(name="list")

@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from noetl.cli.execute import Reporter
 from noetl.cli.options import Db, Format, Id, Server, app, begin_of, nothing_to_list, on_execution, on_session
+from noetl.cli.selection import Labels, PathPattern, Search, Since, Statuses, Until, read_standings
 
 if TYPE_CHECKING:
     from noetl.session.execution import Execution
-    from noetl.session.protocol import Session, Standing
+    from noetl.session.protocol import ExecutionInfo, Session
 
-
-STANDINGS: Final[tuple[Standing, ...]] = ("running", "interrupted", "paused", "ok", "error", "cancelled")
-
-
+NOTHING_RAN: Final = "nothing has run here yet; start with: noetl run FILE"
 MATCHES_NONE: Final = "nothing to list: no execution matches"
-
-Labels: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only with this label; several: with all.")
-]
-Status: TypeAlias = Annotated[
-    str | None, typer.Option(metavar="STATUS", help=f"Only with one of these: {', '.join(STANDINGS)}.")
-]
 
 
 @app.command(name="list")
 def list_executions(
     *,
-    path: Annotated[str | None, typer.Option(metavar="PATTERN", help="Only of these playbooks: `orders/*`.")] = None,
-    status: Status = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only of the last 12h, 2d, 4w, …")] = None,
+    path: PathPattern = None,
+    status: Statuses = None,
+    since: Since = None,
+    until: Until = None,
     label: Labels = None,
+    search: Search = None,
+    waiting: Annotated[bool, typer.Option("--waiting", help="Only executions that wait for a person.")] = False,
     roots: Annotated[bool, typer.Option("--roots", help="Without executions that another one called.")] = False,
     open_only: Annotated[bool, typer.Option("--open", help="Only executions that have not ended.")] = False,
     limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many.")] = 20,
@@ -49,48 +43,40 @@ def list_executions(
     \b
     Examples:
       noetl list --path 'orders/*' --status error,interrupted --since 2d
-      noetl list --label team=data --roots
+      noetl list --label team=data --roots --search refund
       noetl list --open --format json
     """
 
-    nothing = "nothing has run here yet; start with: noetl run FILE"
-
     async def work(reporter: Reporter, session: Session) -> int:
-        from noetl.cli.output.tables import execution_document, execution_table
         from noetl.cli.workload import read_labels
 
-        wanted, begin = _standings(status), None if since is None else begin_of(since)
-        marks = read_labels(label or ())
+        wanted, marks = read_standings(status), read_labels(label or ())
+        begin = None if since is None else begin_of(since)
+        end = None if until is None else begin_of(until, "--until")
         executions = session.executions(
-            status=wanted, path=path, open_only=open_only, roots=roots, since=begin, labels=marks, limit=limit
-        )
+            status=wanted, path=path, open_only=open_only, roots=roots, since=begin, until=end, labels=marks,
+            waiting=waiting, search=search, limit=limit,
+        )  # fmt: skip
         found = [each async for each in executions]
         if not found:
-            some = wanted or path or begin or marks or roots or open_only
-            return nothing_to_list(reporter, MATCHES_NONE if some else f"{nothing}{session.hint}")
-        if reporter.json:
-            return reporter.show([await execution_document(session, each) for each in found])
-        return reporter.show(None, execution_table(found, session.clock.now(), reporter.screen.columns))
+            some = wanted or path or begin or end or marks or roots or open_only or waiting or search
+            return nothing_to_list(reporter, MATCHES_NONE if some else f"{NOTHING_RAN}{session.hint}")
+        return await _show_list(reporter, session, found)
 
     def if_missing(reporter: Reporter) -> int:
         from noetl.session.connect import resolve
 
-        return nothing_to_list(reporter, f"{nothing}{resolve(db, server).hint}")
+        return nothing_to_list(reporter, f"{NOTHING_RAN}{resolve(db, server).hint}")
 
     on_session(format, db, server, work, if_missing=if_missing)
 
 
-def _standings(words: str | None) -> list[Standing]:
-    """Raises UsageError."""
-    from noetl.session.errors import UsageError
+async def _show_list(reporter: Reporter, session: Session, found: list[ExecutionInfo]) -> int:
+    from noetl.cli.output.tables import execution_document, execution_table
 
-    found: list[Standing] = []
-    for word in words.split(",") if words is not None else ():
-        known = next((each for each in STANDINGS if each == word.strip()), None)
-        if known is None:
-            raise UsageError(f'--status "{word.strip()}" is unknown: write one or more of {", ".join(STANDINGS)}')
-        found.append(known)
-    return found
+    if reporter.json:
+        return reporter.show([await execution_document(session, each) for each in found])
+    return reporter.show(None, execution_table(found, session.clock.now(), reporter.screen.columns))
 
 
 @app.command()

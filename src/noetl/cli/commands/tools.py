@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Protocol, runtime_checkable
 
 import typer
 
@@ -12,10 +12,12 @@ from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import Format, app, finish
 from noetl.cli.output.screen import Screen
 from noetl.errors import NotFound
+from noetl.escape import one_line
 from noetl.views.styled_text import Styled, folded, table
 
 if TYPE_CHECKING:
     from noetl.output import JSON
+    from noetl.secret import Secret
     from noetl.tool import Tools
     from noetl.views.tool_kinds import FieldDocument, KindDocument
 
@@ -27,19 +29,90 @@ def tools(
         typer.Argument(metavar="[KIND]", help="One kind: its complete description.", autocompletion=complete_kind),
     ] = None,
     *,
+    mcp: Annotated[
+        str | None,
+        typer.Option("--mcp", metavar="URL|COMMAND", help="The tools of an MCP server, as tasks of kind `mcp`."),
+    ] = None,
+    token_file: Annotated[
+        str | None, typer.Option("--token-file", metavar="FILE", help="With --mcp URL: a file with a bearer token.")
+    ] = None,
     format: Format = "auto",
 ) -> None:
     """List the installed kinds of tools; or describe one: fields, options, output, an example.
 
-    JSON is an array of `{kind, doc}`, or one `{kind, doc, fields, knobs, output, notes, example}`.
+    JSON is an array of `{kind, doc}`, or one `{kind, doc, fields, knobs, output, notes, example}`. With --mcp, KIND is
+    the name of a tool of the server, and each is printed as a task with its `schema`, with which `noetl check` compares
+    the arguments; JSON is an array of `{name, description, schema}`.
 
     \b
     Examples:
       noetl tools
       noetl tools http
-      noetl tools duckdb --format json
+      noetl tools search --mcp 'python server.py'
     """
+    if mcp is not None:
+        finish(format, lambda reporter: show_server_tools(reporter, mcp, kind, token_file))
     finish(format, lambda reporter: show_tools(reporter, kind))
+
+
+def show_server_tools(reporter: Reporter, server: str, name: str | None, token_file: str | None) -> int:
+    """Raises NotFound and UsageError."""
+    import asyncio
+
+    found = asyncio.run(_describe_server(server, token_file))
+    chosen = [each for each in found if name is None or each["name"] == name]
+    if not chosen:
+        raise NotFound(f'the server has no tool "{name}"; it has {", ".join(str(each["name"]) for each in found)}')
+    return reporter.show(chosen, (line for each in chosen for line in _task_lines(server, each)))
+
+
+@runtime_checkable
+class ServerDescriber(Protocol):
+    """The part of the tool of kind `mcp` that asks a server for its tools."""
+
+    async def describe(self, server: str | list[str], token: Secret | None) -> list[dict[str, JSON]]: ...
+
+    async def close(self) -> None: ...
+
+
+async def _describe_server(server: str, token_file: str | None) -> list[dict[str, JSON]]:
+    import shlex
+
+    from noetl.errors import install_hint
+    from noetl.session.connect import is_url, read_token
+    from noetl.session.errors import UsageError
+    from noetl.tool import Tools
+
+    tool = Tools.installed().make("mcp")
+    assert isinstance(tool, ServerDescriber)
+    try:
+        if is_url(server):
+            return await tool.describe(server, read_token(token_file) if token_file is not None else None)
+        return await tool.describe(shlex.split(server), None)
+    except ValueError as error:
+        raise UsageError(f"--mcp {server}: {error}") from error
+    except ImportError as error:
+        raise UsageError(f"the package mcp is not installed: {install_hint('mcp')}") from error
+    finally:
+        await tool.close()
+
+
+def _task_lines(server: str, found: dict[str, JSON]) -> Iterator[list[Styled]]:
+    """A task in YAML."""
+    import shlex
+
+    from noetl.cli.output.documents import as_lines
+    from noetl.session.connect import is_url
+
+    where = {"url": server} if is_url(server) else {"command": shlex.split(server)}
+    schema = found["schema"]
+    needed = schema.get("required") if isinstance(schema, dict) else None
+    arguments = {name: f"{{{{ workload.{name} }}}}" for name in needed} if isinstance(needed, list) else {}
+    task = {"kind": "mcp", **where, "tool": found["name"], "arguments": arguments, "schema": schema}
+    yield [Styled(f"# {one_line(' '.join(str(found['description']).split()))}", "faint")]
+    for line in as_lines(task):
+        yield [Styled(line)]
+    yield []
 
 
 def show_tools(reporter: Reporter, kind: str | None) -> int:

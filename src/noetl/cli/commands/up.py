@@ -11,6 +11,7 @@ import typer
 from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import Db, Format, app, finish
 from noetl.cli.output.screen import duration
+from noetl.runtime.settings import TOOL_USER
 from noetl.session.errors import UsageError
 from noetl.views.styled_text import Styled
 
@@ -163,7 +164,9 @@ def _print_ready(reporter: Reporter, state: dict[str, JSON], seconds: float) -> 
     ):
         _print(reporter, line)
     if os.geteuid() == 0:
-        _print(reporter, Styled("workers run as root, and so do python and shell tasks", "warning"))
+        user = os.environ.get(TOOL_USER)
+        tasks = f"python and shell tasks as {user}" if user else f"and so do python and shell tasks; see {TOOL_USER}"
+        _print(reporter, Styled(f"workers run as root, {tasks}", "warning"))
     if reporter.json:
         from noetl.cli.output.documents import as_line
 

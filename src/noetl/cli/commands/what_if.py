@@ -12,11 +12,16 @@ from noetl.cli.options import Db, Format, Server, app, on_session
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
-    from noetl.replay.comparison import WhatIfReport
     from noetl.session.execution import Execution
     from noetl.session.protocol import Session
+    from noetl.views.what_if import WhatIfReport
 
 CHANGES_SHOWN = 10
+_WHY = {
+    "changed": "its input or code differs",
+    "missing": "it was not recorded",
+    "live": "no record answers it, and it was made",
+}
 
 
 @app.command(name="what-if")
@@ -33,14 +38,18 @@ def what_if(
         Literal["fail", "null"],
         typer.Option("--on-miss", help="A call that was not recorded fails, or returns null."),
     ] = "fail",
+    live_if_safe: Annotated[
+        bool,
+        typer.Option("--live-if-safe", help="Make calls that no record answers, of tasks with `spec.safe: true`."),
+    ] = False,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
 ) -> None:
     """Show what an edited playbook would have done in executions that have ended.
 
-    It runs in memory, on the recorded answers, and calls nothing. Calls are found by step, iteration, task and
-    number, and verified by their input; one whose input or code changed is reported and answered as recorded.
+    It runs in memory, on the recorded answers, and calls nothing without --live-if-safe. Calls are found by step,
+    iteration, task and number, and verified by their input; changed ones are reported and answered as recorded.
     Exits with 0 when nothing differs, with 1 when something does, with 2 when the playbook has problems. JSON is
     `{differs, first_divergence, routes, calls, coverage, …}`, with --last an array of them.
 
@@ -48,6 +57,7 @@ def what_if(
     Examples:
       noetl what-if last --playbook orders.yaml
       noetl what-if shop/orders --last 20 --playbook orders.yaml
+      noetl what-if last --playbook orders.yaml --live-if-safe
     """
 
     async def work(reporter: Reporter, session: Session) -> int:
@@ -55,7 +65,7 @@ def what_if(
         from noetl.session.what_if import WhatIf
 
         source = read_source(playbook)
-        compared = WhatIf(session, source, on_miss)
+        compared = WhatIf(session, source, on_miss, live_if_safe=live_if_safe)
         if last is None:
             report = await compared.compare(await find(reporter, session, target))
             reporter.show(report, _lines(report))
@@ -101,15 +111,15 @@ def _lines(report: WhatIfReport) -> Iterator[list[Styled]]:
     if report.output == "differs":
         yield [Styled("  output: ", "faint"), Styled("differs")]
     for each in report.changes[:CHANGES_SHOWN]:
-        why = "its input or code differs" if each.what == "changed" else "it was not recorded"
-        yield [Styled(f"  {each.frame} ", "faint"), Styled(each.call, "name"), Styled(f": {why}")]
-    if (more := report.calls.changed + report.calls.missing - CHANGES_SHOWN) > 0:
+        yield [Styled(f"  {each.frame} ", "faint"), Styled(each.call, "name"), Styled(f": {_WHY[each.what]}")]
+    if (more := report.calls.changed + report.calls.missing + report.calls.live - CHANGES_SHOWN) > 0:
         yield [Styled(f"  … and {more:,} more calls", "faint")]
     calls = report.calls
+    live = f", {calls.live:,} made" if calls.live else ""
     unused = f", {calls.unused:,} recorded and not made" if calls.unused else ""
     yield [
         Styled("  calls: ", "faint"),
-        Styled(f"{calls.same:,} the same, {calls.changed:,} changed, {calls.missing:,} not recorded{unused}"),
+        Styled(f"{calls.same:,} the same, {calls.changed:,} changed, {calls.missing:,} not recorded{live}{unused}"),
     ]
     covered = report.coverage
     yield [

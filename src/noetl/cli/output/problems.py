@@ -10,8 +10,8 @@ from noetl.cli.output.screen import Screen
 from noetl.errors import Mark, Problem, Severity
 from noetl.escape import head, visible, width
 from noetl.net.describe import count
-from noetl.output import JSON
 from noetl.session.sources import MigrationNote
+from noetl.views.problems import problem_document
 from noetl.views.styled_text import Styled
 
 SOURCE_COLUMNS_MAX = 160
@@ -94,22 +94,8 @@ def tally(problems: Sequence[Problem]) -> list[Styled]:
 
 def as_json(problems: Iterable[Problem]) -> str:
     """One array. Characters that could forge text on a terminal are escaped."""
-    text = json.dumps([_object(problem) for problem in problems], ensure_ascii=False, indent=2)
+    text = json.dumps([problem_document(problem) for problem in problems], ensure_ascii=False, indent=2)
     return _FORGING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
-
-
-def _object(problem: Problem) -> dict[str, JSON]:
-    document: dict[str, JSON] = {
-        "code": problem.code,
-        "severity": problem.severity,
-        "message": problem.message,
-        **problem.at._asdict(),
-    }
-    if problem.fix is not None:
-        document["fix"] = problem.fix
-    if problem.related:
-        document["related"] = [{**each.at._asdict(), "note": each.note} for each in problem.related]
-    return document
 
 
 def print_problems(found: Sequence[Problem], text: str, screen: Screen, *, coloured: bool | None = None) -> None:

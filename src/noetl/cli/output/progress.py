@@ -19,14 +19,14 @@ from msgspec import Struct, field
 from noetl.cli.output.screen import Screen, duration, short
 from noetl.clock import Clock
 from noetl.engine import Event, facts
-from noetl.engine.facts import Fact, ForChild, ForDocument, ForPermit, ForSignal, ForTime, Until
+from noetl.engine.facts import Fact, ForChild, ForDebugger, ForDocument, ForPermit, ForSignal, ForTime, Until
 from noetl.engine.state import Run
 from noetl.escape import one_line, shorten, visible
 from noetl.ids import frame_parts, run_id
 from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.session.protocol import WatchedExecution
-from noetl.views.runs import lost_words, owner_of_list, permit_words
+from noetl.views.runs import held_words, lost_words, owner_of_list, permit_words
 from noetl.views.styled_text import Style, Styled
 from noetl.worker.frame_driver import LogLine
 
@@ -144,6 +144,8 @@ def wait_text(id: str, until: Until, hint: str) -> str:
             return "the document that it made cannot run"
         case ForPermit(limit=limit, key=key):
             return f"waits {permit_words(limit, key)}"
+        case ForDebugger():
+            return f"waits {held_words(until)}: noetl debug {short(id)}{hint}"
     return "runs a block"
 
 
@@ -168,7 +170,7 @@ class Progress:
             facts.StepStarted: self._started, facts.LoopStarted: self._loop_started,
             facts.IterationDone: self._iteration_done, facts.IterationFailed: self._iteration_failed,
             facts.TaskStarted: self._task_started, facts.TaskDone: self._task_done, facts.FrameLost: self._lost,
-            facts.FrameParked: self._parked, facts.FrameResumed: self._resumed,
+            facts.FrameParked: self._parked, facts.FrameResumed: self._resumed, facts.HoldReleased: self._released,
             facts.StepDone: self._done, facts.LoopDone: self._done, facts.StepFailed: self._step_failed,
             facts.NextEvaluated: self._routed, facts.Paused: self._paused, facts.Cancelled: self._cancelled,
             facts.Compensating: self._compensating,
@@ -278,6 +280,8 @@ class Progress:
 
     def _scheduled(self, id: str, fact: facts.StepScheduled, at: datetime) -> None:
         self._add(id, fact.run, fact.step, parent=fact.parent, at=at)
+        if fact.hold is not None:
+            self._wait(id, fact.run, fact.hold)
         if fact.retry_of is not None:
             self._recount.append(fact.run)
 
@@ -349,9 +353,9 @@ class Progress:
         self._wait(id, fact.frame, fact.until)
 
     def _wait(self, id: str, frame: str, until: Until) -> None:
-        """Of iterations and children only waits for a signal are shown, because a person must send it."""
+        """Of iterations and children only waits for a person are shown: for a signal, or for the debugger."""
         row = self.rows.get((id, frame_parts(frame)[0]))
-        awaited = isinstance(until, ForSignal)
+        awaited = isinstance(until, ForSignal | ForDebugger)
         if row is None or (row.total is not None and not awaited):
             return
         words = wait_text(id, until, self.hint)
@@ -377,6 +381,10 @@ class Progress:
 
     def _resumed(self, id: str, fact: facts.FrameResumed, _at: datetime) -> None:
         if (row := self.rows.get((id, frame_parts(fact.frame)[0]))) is not None:
+            row.waits = row.note = ""
+
+    def _released(self, id: str, fact: facts.HoldReleased, _at: datetime) -> None:
+        if (row := self.rows.get((id, frame_parts(fact.at)[0]))) is not None:
             row.waits = row.note = ""
 
     def _done(self, id: str, fact: facts.StepDone | facts.LoopDone, at: datetime) -> None:

@@ -16,7 +16,7 @@ from noetl.output import JSON
 from noetl.playbook.problems import CODES
 
 if TYPE_CHECKING:
-    from noetl.replay.cases import CaseResult
+    from noetl.views.test_results import CaseResult
 
 _COMMANDS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "notice"}
 _LEVELS: Final[dict[Severity, str]] = {"error": "error", "warning": "warning", "info": "note"}

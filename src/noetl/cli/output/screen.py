@@ -102,8 +102,14 @@ class Screen:
     def __init__(self, stream: TextIO, *, colour: bool | None = None) -> None:
         self.stream = stream
         self.colour = is_terminal(stream) if colour is None else colour
-        self.columns = _columns(stream)
         self._write: Callable[[Sequence[Styled]], None] | None = None  # None: nothing was written yet
+
+    @property
+    def columns(self) -> int:
+        """Its width now: a window can be resized."""
+        if not self.stream.isatty():
+            return PLAIN_COLUMNS
+        return max(COLUMNS_MIN, min(shutil.get_terminal_size().columns, COLUMNS_MAX))
 
     def line(self, *pieces: Styled | str) -> None:
         """Write one line; control characters in it are made visible."""
@@ -135,12 +141,6 @@ def _coloured(stream: TextIO) -> Callable[[Sequence[Styled]], None]:
 
 def is_terminal(stream: TextIO) -> bool:
     return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _columns(stream: TextIO) -> int:
-    if not stream.isatty():
-        return PLAIN_COLUMNS
-    return max(COLUMNS_MIN, min(shutil.get_terminal_size().columns, COLUMNS_MAX))
 
 
 def _safe(piece: Styled | str) -> Styled:

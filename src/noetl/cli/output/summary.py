@@ -59,6 +59,24 @@ def cancel_lines(document: ShowDocument) -> Iterator[list[Styled]]:
     yield [Styled(f"cancelled{by}"), Styled(f": {one_line(cancelled.reason)}" if cancelled.reason else "")]
 
 
+HELD_SHOWN_MAX = 10
+
+
+def held_lines(document: ShowDocument, name: str) -> Iterator[list[Styled]]:
+    """What breakpoints hold, and what was changed by hand. `name`: of the execution."""
+    for change in document.changes or ():
+        values = ", ".join(map(one_line, change.set))
+        by = f" by {one_line(change.by)}" if change.by else ""
+        yield [Styled(f"changed by hand at {one_line(change.at)}: {values}{by}", "faint")]
+    held = document.held or ()
+    for each in held[:HELD_SHOWN_MAX]:
+        yield [Styled("■ ", "warning"), Styled(f"{one_line(each.at)} is held before {one_line(each.place)}")]
+    if len(held) > HELD_SHOWN_MAX:
+        yield [Styled(f"  {len(held) - HELD_SHOWN_MAX} more are held", "faint")]
+    if held:
+        yield [Styled(f"debug it: noetl debug {name}", "faint")]
+
+
 def compensation_lines(document: ShowDocument, name: str) -> Iterator[list[Styled]]:
     """Whether completed steps are undone, and what to do about those that are not. `name`: of the execution."""
     compensation = document.compensation

@@ -14,6 +14,7 @@ from noetl.cli.output.summary import (
     causes,
     compensation_lines,
     did_not_begin,
+    held_lines,
     printed_lines,
     suggested_fix,
 )
@@ -106,6 +107,7 @@ def _ending(info: ExecutionInfo, document: ShowDocument, hint: str) -> Iterator[
     yield from cancel_lines(document)
     for limit in document.limits or ():
         yield [Styled("◌ ", "info"), Styled(limit_text(limit, document.execution_id))]
+    yield from held_lines(document, name)
     if document.error is not None:
         yield from _error(document.error, hint)
         if did_not_begin(document):

@@ -11,7 +11,8 @@ from nats.aio.client import Client
 from nats.errors import Error as NatsError
 from nats.js.errors import NotFoundError, ServiceUnavailableError
 
-from noetl.adapters.nats.connection import NatsClient, NatsSettings
+from noetl.adapters.nats.client import NatsClient
+from noetl.adapters.nats.connection import NatsSettings
 from noetl.adapters.nats.queue import STREAM
 from noetl.errors import NoetlError
 from noetl.net.describe import count
@@ -50,7 +51,7 @@ async def check_nats(url: str, monitor: str | None) -> list[Diagnosis]:
         await client.connect(
             options.servers, name="noetl doctor",
             user=options.user, password=options.password, token=options.token,
-            user_credentials=options.credentials, tls=options.tls, connect_timeout=CONNECT_S,
+            tls=options.tls, connect_timeout=CONNECT_S,
             max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=on_error,
         )  # fmt: skip
     except (NatsError, OSError, TimeoutError) as error:

@@ -24,6 +24,7 @@ from noetl.api.admin import (
     CredentialValue,
     HealthResponse,
     PoolItem,
+    RunningFrame,
     TokenCreated,
     TokenList,
     TokenRequest,
@@ -33,6 +34,7 @@ from noetl.api.admin import (
 )
 from noetl.api.analysis import ToolDetails, ToolList, ToolSummary
 from noetl.control.api_tokens import digest_of, new_token, rights_of
+from noetl.control.current_work import PoolBacklog
 from noetl.errors import NotFound
 from noetl.ports import WorkerInfo
 from noetl.server.access import check_readable, low_scope, outside
@@ -57,6 +59,7 @@ from noetl.server.params import (
     response,
     route,
 )
+from noetl.views.log import instant
 from noetl.views.tool_kinds import kind_document, summary_of, unfolded
 
 _PUBLIC = {SCOPE: PUBLIC}
@@ -167,19 +170,35 @@ async def tool(
 
 @route(get, READ | OF_LIST, "workers", "/workers", "List workers and pools")
 async def workers(services: ServicesParam, caller: CallerParam) -> WorkersResponse:
+    """What workers run, and what waits for them, is of the executions of this server."""
     visible = caller.pools("read")
+    work, now = services.current_work(), services.clock.now()
     known = [each for each in services.workers.workers() if visible is None or each.pool in visible]
     found = sorted(known, key=lambda each: (each.pool, each.name))
-    pools = dict.fromkeys(each.pool for each in found)
+    running: dict[str, list[RunningFrame]] = {}
+    for frame in sorted(work.frames, key=lambda each: -each.since_s):
+        if caller.may("read", frame.path):
+            since = instant(now - timedelta(seconds=frame.since_s))
+            running.setdefault(frame.worker, []).append(
+                RunningFrame(
+                    execution_id=frame.execution_id, path=frame.path, frame=frame.frame, task=frame.task, since=since
+                )
+            )
+    pools = dict.fromkeys([*(each.pool for each in found), *work.backlog])
     return WorkersResponse(
-        workers=tuple(map(WorkerItem.from_info, found)),
-        pools=tuple(_pool(pool, [each for each in found if each.pool == pool]) for pool in pools),
+        workers=tuple(WorkerItem.from_info(each, tuple(running.get(each.name, ()))) for each in found),
+        pools=tuple(
+            _pool(pool, [each for each in found if each.pool == pool], work.backlog.get(pool))
+            for pool in pools
+            if visible is None or pool in visible
+        ),
     )
 
 
-def _pool(pool: str, members: list[WorkerInfo]) -> PoolItem:
+def _pool(pool: str, members: list[WorkerInfo], backlog: PoolBacklog | None) -> PoolItem:
     slots, busy = sum(each.slots for each in members), sum(each.busy for each in members)
-    return PoolItem(pool=pool, workers=len(members), slots=slots, busy=busy)
+    waiting, oldest_s = backlog or PoolBacklog(0, None)
+    return PoolItem(pool=pool, workers=len(members), slots=slots, busy=busy, waiting=waiting, oldest_s=oldest_s)
 
 
 # API tokens: the text of a token is returned only once, when it is created

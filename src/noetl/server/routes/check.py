@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from litestar import Request, Response, get, post
@@ -22,13 +22,18 @@ from noetl.net.program import Program
 from noetl.playbook.json_schema import json_schema
 from noetl.playbook.kinds import Kinds
 from noetl.server import playbook_body
+from noetl.server.encoding import encode_parts
 from noetl.server.errors import ApiError
 from noetl.server.params import OF_NAME, OF_NOTHING, READ, CallerParam, ContextParam, response, route
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX, ReferenceOperation, TextOperation, read_text, resolve_text
+from noetl.server.services import Services
 from noetl.views.documents import problem_document
 from noetl.views.explain import explain, explanation_text
 
+GraphForm: TypeAlias = Literal["json", "svg", "mermaid", "dot"]
 _TYPES: Final = {"svg": "image/svg+xml", "mermaid": "text/plain", "dot": "text/vnd.graphviz"}
+_CHECKED: Final = {200: response(CheckResponse, "All problems of the text")}
+_EXPLAINED: Final = {200: response(ExplainResponse, "The explanation, as text and as data")}
 _GRAPH: Final = {200: response(PlaybookGraph, "The graph, or a drawing of it")}
 _SCHEMA: Final = {200: response(dict[str, Any], "Draft 2020-12")}
 
@@ -42,21 +47,39 @@ def _analysis(path: str, body: type[Operation], summary: str, *errors: int, **op
     )  # fmt: skip
 
 
-@_analysis("/playbooks/check", TextOperation, "Check a text without storing it")
-async def check_text(request: Request[Any, Any, Any], context: ContextParam) -> CheckResponse:
+# A program and its problems are made, encoded and freed in the pool: freeing them can take as long as encoding them.
+
+
+@_analysis("/playbooks/check", TextOperation, "Check a text without storing it", success=_CHECKED)
+async def check_text(request: Request[Any, Any, Any], context: ContextParam) -> Response[Any]:
     text = await read_text(request)
+    return _json(await context.cpu_pool.run(_checked_body, text, context.services))
+
+
+def _checked_body(text: PlaybookTextRequest, services: Services) -> bytes:
     try:
-        checked = (await playbook_body.check_text(context, text)).checked
+        checked = playbook_body.upgrade_and_check(services, text).checked
+        problems, ok = checked.problems, not checked.errors
     except PlaybookError as error:  # it cannot be upgraded
-        return CheckResponse(ok=False, problems=tuple(map(problem_document, error.problems)))
-    return CheckResponse(ok=not checked.errors, problems=tuple(map(problem_document, checked.problems)))
+        problems, ok = error.problems, False
+    return encode_parts(CheckResponse(ok=ok, problems=tuple(map(problem_document, problems))))
 
 
-@_analysis("/playbooks/explain", ReferenceOperation, "Explain a playbook in plain English", 404, 422)
-async def explain_text(request: Request[Any, Any, Any], context: ContextParam, caller: CallerParam) -> ExplainResponse:
-    _, program = await _program(context, await resolve_text(request, context.services, caller))
-    explanation = await context.cpu_pool.run(explain, program, context.services.kinds)
-    return ExplainResponse(text=await context.cpu_pool.run(explanation_text, explanation), explanation=explanation)
+def _json(body: bytes) -> Response[Any]:
+    return Response(body, media_type="application/json")
+
+
+@_analysis(
+    "/playbooks/explain", ReferenceOperation, "Explain a playbook in plain English", 404, 422, success=_EXPLAINED
+)
+async def explain_text(request: Request[Any, Any, Any], context: ContextParam, caller: CallerParam) -> Response[Any]:
+    text = await resolve_text(request, context.services, caller)
+    return _json(await context.cpu_pool.run(_explained_body, text, context.services))
+
+
+def _explained_body(text: PlaybookTextRequest, services: Services) -> bytes:
+    explanation = explain(_program(text, services)[1], services.kinds)
+    return encode_parts(ExplainResponse(text=explanation_text(explanation), explanation=explanation))
 
 
 @_analysis(
@@ -66,19 +89,24 @@ async def graph(
     request: Request[Any, Any, Any],
     context: ContextParam,
     caller: CallerParam,
-    form: Annotated[Literal["json", "svg", "mermaid", "dot"], QueryParameter(name="format")] = "json",
+    form: Annotated[GraphForm, QueryParameter(name="format")] = "json",
 ) -> Response[Any]:
-    checked, program = await _program(context, await resolve_text(request, context.services, caller))
-    if form == "json":
-        return Response(await context.cpu_pool.run(playbook_graph, checked, program))
-    body = await context.cpu_pool.run(_draw, program, form)
+    text = await resolve_text(request, context.services, caller)
+    body = await context.cpu_pool.run(_drawn_body, text, context.services, form)
     headers = {"Content-Disposition": 'attachment; filename="playbook.svg"'} if form == "svg" else {}
-    return Response(body.encode("utf-8", "replace"), media_type=_TYPES[form], headers=headers)
+    return Response(body, media_type=_TYPES.get(form, "application/json"), headers=headers)
 
 
-async def _program(context: ContextParam, text: PlaybookTextRequest) -> tuple[Checked, Program]:
+def _drawn_body(text: PlaybookTextRequest, services: Services, form: GraphForm) -> bytes:
+    checked, program = _program(text, services)
+    if form == "json":
+        return encode_parts(playbook_graph(checked, program))
+    return _draw(program, form).encode("utf-8", "replace")
+
+
+def _program(text: PlaybookTextRequest, services: Services) -> tuple[Checked, Program]:
     """The net, even of a text with errors as long as it can be compiled. Raises PlaybookError."""
-    checked = (await playbook_body.check_text(context, text)).checked
+    checked = playbook_body.upgrade_and_check(services, text).checked
     if checked.program is None:
         raise PlaybookError(checked.problems)
     return checked, checked.program

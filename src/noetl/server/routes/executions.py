@@ -16,9 +16,12 @@ from litestar.openapi.spec import Operation, RequestBody
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from msgspec import UNSET
 
+from noetl.api.bulk import ListFilter
 from noetl.api.executions import (
+    VERSION_MAX,
     CancelRequest,
     CommandResponse,
+    DecisionList,
     DeleteResponse,
     EmptyRequest,
     ExecutionIds,
@@ -36,12 +39,14 @@ from noetl.api.executions import (
 from noetl.control.forks import ForkPlanner
 from noetl.control.limits import REFUSED
 from noetl.control.retention import deletable
+from noetl.control.secret_inputs import check_inputs, secrets_of_fork, stored_secrets
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
 from noetl.engine.facts import ForkOrigin, Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected
 from noetl.labels import check_labels, parse_labels
 from noetl.output import JSON, NotJSON, clean_decoded
+from noetl.ports import ExecutionFilter
 from noetl.server.access import low_scope
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
@@ -71,11 +76,13 @@ from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
 from noetl.views.documents import ShowDocument, problem_document
 from noetl.views.log import STARTUP_FACTS, events_of, require_started
+from noetl.worker.task_files import TaskFiles
 
 T = TypeVar("T")
 
 WAIT_MAX_S: Final = 300.0
 KEY_CHARS_MAX: Final = 255
+DECISIONS_MAX: Final = 1_000
 TREE_DEPTH_MAX: Final = 16
 TREE_EXECUTIONS_MAX: Final = 1_000
 IdempotencyKey: TypeAlias = Annotated[
@@ -149,8 +156,12 @@ async def started(
         if is_new:
             async with refusals_recorded(context, data, caller):
                 resolved = await resolve(context, data, caller)
-                command = Start(workload=workload, ctx=ctx, labels=data.labels, by=caller.name)
-                await _start(services, execution_id, resolved.digest, command)
+                program = await services.playbooks.by_digest(resolved.digest)
+                check_inputs(program, workload, data.secrets)
+                breakpoints = tuple(each.command(caller.name) for each in data.breakpoints)
+                command = Start(workload=workload, ctx=ctx, labels=data.labels, by=caller.name, breakpoints=breakpoints)
+                async with stored_secrets(services.secrets, execution_id, data.secrets):
+                    await _start(services, execution_id, resolved.digest, command)
                 context.audit.collect(caller, "start", "start", execution_id, resolved.path)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
@@ -207,38 +218,90 @@ async def _check_same_start(
         raise Rejected("idempotency-mismatch", message)
 
 
+DigestParam: TypeAlias = Annotated[
+    str | None, QueryParameter(description="only of this text of a playbook", max_length=TEXT_CHARS_MAX)
+]
+LabelParam: TypeAlias = Annotated[
+    list[str] | None, QueryParameter(description="only with this label, `key=value`; several: with all of them")
+]
+SearchParam: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(
+        description="part of the path, the error or a label `key=value`, or the beginning or end of the id",
+        max_length=TEXT_CHARS_MAX,
+    ),
+]
+
+
 @route(get, READ | OF_LIST, "executions", "/executions", "List executions, newest first")
 async def executions(
     services: ServicesParam,
     caller: CallerParam,
     *,
     status: Annotated[Status | None, QueryParameter(description="only with this status")] = None,
-    open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = (False),
+    open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = False,
     path: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
-    label: Annotated[
-        list[str] | None, QueryParameter(description="only with this label, `key=value`; several: with all of them")
+    version: Annotated[
+        int | None, QueryParameter(description="only of this version; needs `path`", ge=1, le=VERSION_MAX)
     ] = None,
+    digest: DigestParam = None,
+    label: LabelParam = None,
     since: Annotated[datetime | None, QueryParameter(description="started at this time or later, RFC 3339")] = None,
+    until: Annotated[datetime | None, QueryParameter(description="started before this time, RFC 3339")] = None,
     roots: Annotated[bool, QueryParameter(description="without those that another execution called")] = False,
+    waiting: Annotated[bool, QueryParameter(description="only those that wait for a person: for a signal")] = False,
+    search: SearchParam = None,
     total: Annotated[bool, QueryParameter(description="also count the executions on all pages")] = False,
     before: Annotated[str | None, QueryParameter(description="`next` of the previous page", pattern=ID_PATTERN)] = None,
     limit: Limit = PAGE,
 ) -> ExecutionsPage:
-    if since is not None and since.tzinfo is None:
-        raise ApiError(400, "bad-request", "since: add a time zone, as in 2026-01-31T12:00:00Z")
-    wanted: dict[str, Any] = {
-        "status": status,
-        "open_only": open_only,
-        "path": None if path is None else clean_text(path, "path"),
-        "labels": _labels(lambda: parse_labels(label or ())),
-        "since": since,
-        "roots": roots,
-        "within": caller.paths("read"),
-    }
-    found = await services.listing.executions(limit, before=before, **wanted)
+    asked = ListFilter(
+        status=status, open=open_only, path=path, version=version, digest=digest, label=tuple(label or ()),
+        since=since, until=until, roots=roots, waiting=waiting, search=search,
+    )  # fmt: skip
+    wanted = await execution_filter(services, caller, asked)
+    found = await services.listing.executions(limit, wanted, before=before)
     more = found[-1].execution_id if len(found) == limit else None
-    count = await services.listing.count(**wanted) if total else UNSET
+    count = await services.listing.count(wanted) if total else UNSET
     return ExecutionsPage(items=tuple(map(ExecutionSummary.from_head, found)), next=more, total=count)
+
+
+async def execution_filter(services: Services, caller: Caller, asked: ListFilter) -> ExecutionFilter:
+    """The filter of a request, within the paths of its caller. Raises ApiError."""
+    digest = asked.digest
+    if asked.version is not None:
+        digest = await _digest_of(services, asked.path, asked.version)
+    search = None if asked.search is None else clean_text(asked.search, "search").strip()
+    return ExecutionFilter(
+        status=None if asked.status == "interrupted" else asked.status,
+        open_only=asked.open or asked.status == "interrupted",
+        path=None if asked.path is None else clean_text(asked.path, "path"),
+        digest=None if digest is None else clean_text(digest, "digest"),
+        labels=_labels(lambda: parse_labels(asked.label)),
+        since=_with_zone("since", asked.since),
+        until=_with_zone("until", asked.until),
+        roots=asked.roots,
+        waiting=asked.waiting,
+        search=search or None,
+        within=caller.paths("read"),
+    )
+
+
+def _with_zone(name: str, time: datetime | None) -> datetime | None:
+    if time is not None and time.tzinfo is None:
+        raise ApiError(400, "bad-request", f"{name}: add a time zone, as in 2026-01-31T12:00:00Z")
+    return time
+
+
+async def _digest_of(services: Services, path: str | None, version: int) -> str:
+    """The digest of a version; of an unknown one a digest that no execution has."""
+    if path is None:
+        raise ApiError(400, "bad-request", "version: give the path, too: versions are counted for each playbook")
+    try:
+        versions = await services.catalog.versions(clean_text(path, "path"))
+    except NotFound:
+        return ""
+    return next((each.digest for each in versions if each.version == version), "")
 
 
 @route(get, READ | OF_LIST, "executions", "/executions/find", "Find ids that begin with a prefix")
@@ -254,7 +317,7 @@ async def find(
 
 @route(get, READ | OF_LIST, "executions", "/executions/last", "The execution that started last", 404)
 async def last(services: ServicesParam, caller: CallerParam) -> LastExecution:
-    found = await services.listing.executions(1, within=caller.paths("read"))
+    found = await services.listing.executions(1, ExecutionFilter(within=caller.paths("read")))
     if not found:
         raise NotFound("no execution has been started yet")
     return LastExecution(execution_id=found[0].execution_id)
@@ -263,6 +326,13 @@ async def last(services: ServicesParam, caller: CallerParam) -> LastExecution:
 @read_execution("/head", "The summary of an execution, as in the list")
 async def head(services: ServicesParam, execution_id: ExecutionId) -> ExecutionSummary:
     return ExecutionSummary.from_head(await services.listing.head(checked_id(execution_id)))
+
+
+@read_execution("/decisions", "What the execution asks people, and what they have decided")
+async def decisions(context: ContextParam, execution_id: ExecutionId) -> DecisionList:
+    """One entry for each `wait` for a signal, in the order of the log; the newest at most 1,000."""
+    found = await context.decisions.get(checked_id(execution_id))
+    return DecisionList(items=tuple(found[-DECISIONS_MAX:]))
 
 
 @read_execution("/tree", "An execution and its children")
@@ -304,8 +374,13 @@ async def delete_execution(context: ContextParam, caller: CallerParam, execution
 
     An execution that another one called is deleted with its caller.
     """
+    return DeleteResponse(deleted=await delete_with_children(context, caller, checked_id(execution_id)))
+
+
+async def delete_with_children(context: AppContext, caller: Caller, execution_id: str) -> int:
+    """How many executions were deleted. Raises NotFound, Rejected or ApiError."""
     services = context.services
-    heads = await deletable(services.listing, checked_id(execution_id))
+    heads = await deletable(services.listing, execution_id)
     for head in heads:
         if not caller.may("run", head.path):
             raise low_scope(caller, "run", head.path, ", which the execution called")
@@ -313,7 +388,7 @@ async def delete_execution(context: ContextParam, caller: CallerParam, execution
     if execution_id not in gone:
         raise Rejected("not-ended", f"{execution_id} cannot be deleted: it was retried just now")
     await context.audit.record(caller, "command", "delete", execution_id, f"{heads[0].path}: {len(gone)} executions")
-    return DeleteResponse(deleted=len(gone))
+    return len(gone)
 
 
 # Commands to an execution, on any server
@@ -344,7 +419,7 @@ async def cancel(
     """
     asked = data or CancelRequest()
     command = Cancel(reason=asked.reason, by=caller.name, compensate=asked.compensate)
-    return await _send(context, caller, execution_id, command)
+    return await send_command(context, caller, execution_id, command)
 
 
 @_command("pause", "Pause an execution: start no further steps", operation_class=OptionalBody)
@@ -352,7 +427,7 @@ async def pause(
     context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[EmptyRequest | None] = None
 ) -> CommandResponse:
     del data
-    return await _send(context, caller, execution_id, Pause(by=caller.name))
+    return await send_command(context, caller, execution_id, Pause(by=caller.name))
 
 
 @_command("resume", "Resume an execution that is paused or interrupted", operation_class=OptionalBody)
@@ -366,7 +441,7 @@ async def resume(
         await services.resume_orphan(execution_id)
         await context.audit.record(caller, "command", "resume", execution_id)
         return CommandResponse(execution_id=execution_id, status=head.status)
-    return await _send(context, caller, execution_id, Resume(by=caller.name))
+    return await send_command(context, caller, execution_id, Resume(by=caller.name))
 
 
 @_command("retry", "Retry the failed parts of a finished execution", 422, operation_class=OptionalBody)
@@ -374,8 +449,9 @@ async def retry(
     context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[RetryRequest | None] = None
 ) -> CommandResponse:
     request = data or RetryRequest()
-    command = Retry(step=request.step, from_start=request.from_start, by=caller.name)
-    return await _send(context, caller, execution_id, command)
+    named = tuple(request.iterations)
+    command = Retry(step=request.step, iterations=named, from_start=request.from_start, by=caller.name)
+    return await send_command(context, caller, execution_id, command)
 
 
 @_command("fork", "Start a new execution that keeps the finished work of this one", 400, 413, 422)
@@ -405,12 +481,16 @@ async def fork(
     origin = ForkOrigin(
         execution=execution_id, seq=data.at or head.seq, from_step=data.from_step, failed_only=data.failed_only
     )
-    command = Start(workload=workload, labels=data.labels, by=caller.name, fork=origin)
+    breakpoints = tuple(each.command(caller.name) for each in data.breakpoints)
+    command = Start(workload=workload, labels=data.labels, by=caller.name, fork=origin, breakpoints=breakpoints)
     program = await services.playbooks.by_digest(resolved.digest)
     new = services.clock.new_id()
-    planned = await ForkPlanner(services.store, services.playbooks).plan(new, program, command, services.clock.now())
+    planner = ForkPlanner(services.store, services.playbooks, TaskFiles(services.tools))
+    planned = await planner.plan(new, program, command, services.clock.now())
     if not data.dry_run:
-        await services.link.start(new, resolved.digest, command)
+        secrets = await secrets_of_fork(services.secrets, head, program, data.secrets)
+        async with stored_secrets(services.secrets, new, secrets):
+            await services.link.start(new, resolved.digest, command)
         await context.audit.record(caller, "start", "fork", new, f"{resolved.path}, fork of {execution_id}")
     problems = tuple(map(problem_document, resolved.problems)) or UNSET
     return ForkResponse(plan=planned.plan, execution_id=UNSET if data.dry_run else new, problems=problems)
@@ -424,12 +504,14 @@ async def signal(
         clean_decoded(data.data)
     except NotJSON as error:
         raise Rejected("not-json", f"the signal's {error}") from error
-    command = Signal(name=data.name, data=data.data, by=caller.name)
-    return await _send(context, caller, execution_id, command)
+    command = Signal(name=data.name, data=data.data, frame=data.frame, by=caller.name)
+    return await send_command(context, caller, execution_id, command)
 
 
-async def _send(context: AppContext, caller: Caller, execution_id: str, command: Command) -> CommandResponse:
-    """When this returns, the log contains the command."""
+async def send_command(
+    context: AppContext, caller: Caller, execution_id: str, command: Command, *, what: str = "", detail: str = ""
+) -> CommandResponse:
+    """When this returns, the log contains the command, and the audit trail its name or `what`, and `detail`."""
     services = context.services
     try:
         await services.link.command(checked_id(execution_id), command)
@@ -437,11 +519,26 @@ async def _send(context: AppContext, caller: Caller, execution_id: str, command:
         # A recorded start request that could not run has no playbook: report that it never began instead.
         require_started(events_of(await services.store.read(execution_id, 0, STARTUP_FACTS)), "start it again")
         raise
-    await context.audit.record(caller, "command", type(command).__name__.lower(), execution_id)
+    await context.audit.record(caller, "command", what or type(command).__name__.lower(), execution_id, detail)
     status = await services.store.status(execution_id)
     if status is None:
         raise NotFound(f"no execution {execution_id}")
     return CommandResponse(execution_id=execution_id, status=status)
 
 
-ROUTES = [start, executions, find, last, head, tree, delete_execution, cancel, pause, resume, retry, fork, signal]
+ROUTES = [
+    start,
+    executions,
+    find,
+    last,
+    head,
+    decisions,
+    tree,
+    delete_execution,
+    cancel,
+    pause,
+    resume,
+    retry,
+    fork,
+    signal,
+]

@@ -10,6 +10,7 @@ from litestar.params import QueryParameter
 
 from noetl.api.iterations import IterationDetails, IterationItem, IterationsPage
 from noetl.engine import Event, facts
+from noetl.engine.state import State
 from noetl.errors import NoetlError, NotFound
 from noetl.ids import call_id, frame_id
 from noetl.output import JSON, Output
@@ -26,7 +27,7 @@ from noetl.server.params import (
 )
 from noetl.views.iterations import STATUSES, IterationStatus, LoopTable, text_of
 from noetl.views.log import events_of, instant
-from noetl.views.timeline import CallBar
+from noetl.views.timeline import CallBar, Timeline
 
 GAP_FACTS: Final = 500  # facts of other iterations that are read rather than asking the store again
 FACTS_MAX: Final = 20_000  # that are searched for the calls of one iteration
@@ -52,13 +53,17 @@ async def iterations(
     limit: Limit = PAGE,
 ) -> IterationsPage:
     """By index. A page contains the beginning of each item and output."""
-    table = await _table(context, execution_id, run)
+    timeline, table = await _table(context, execution_id, run)
     found = await context.cpu_pool.run(table.find, status, text)
     shown = found[offset : offset + limit]
     done = [table.done_seq[index] for index in shown if table.done_seq[index]]
     outputs = {event.seq: event.fact for event in await _events(context, execution_id, done)}
     items = [await _item(context, table, index, outputs.get(table.done_seq[index])) for index in shown]
-    return IterationsPage(run=run, count=table.count, counts=table.counts(), found=len(found), items=tuple(items))
+    counts = table.counts()
+    can_retry = counts["failed"] > 0 and _can_retry(timeline.state, run)
+    return IterationsPage(
+        run=run, count=table.count, counts=counts, found=len(found), can_retry=can_retry, items=tuple(items)
+    )
 
 
 @read_execution("/iterations/one", "One iteration of a loop, with its item and its calls")
@@ -68,7 +73,7 @@ async def iteration(
     run: RunParam,
     index: Annotated[int, QueryParameter(description="its number, from 0", ge=0, le=SEQ_MAX)],
 ) -> IterationDetails:
-    table = await _table(context, execution_id, run)
+    timeline, table = await _table(context, execution_id, run)
     if index >= table.count:
         raise NotFound(f"{run} has {table.count:,} iterations, and no iteration {index}")
     first, last = table.first_seq[index], table.last_seq[index]
@@ -77,8 +82,13 @@ async def iteration(
     events = list(events_of(rows, after=first - 1)) if rows else []
     calls = [bar for each in events if (bar := _call(each, frames)) is not None]
     done = next((each.fact for each in reversed(events) if each.seq == table.done_seq[index]), None)
+    item = await _item(context, table, index, done)
+    newer = (each.id for each in timeline.runs.steps.values() if each.retry_of == run)
     return IterationDetails(
-        iteration=await _item(context, table, index, done),
+        iteration=item,
+        step=timeline.steps_of[run],
+        can_retry=item.status == "failed" and _can_retry(timeline.state, run),
+        retried_by=next(newer, None),
         value=await _value(context, table, index),
         calls=tuple(calls[-CALLS_MAX:]),
         calls_left_out=max(0, len(calls) - CALLS_MAX),
@@ -86,11 +96,17 @@ async def iteration(
     )
 
 
-async def _table(context: AppContext, execution_id: str, run: str) -> LoopTable:
-    tables = await context.timelines.loops(checked_id(execution_id))
+async def _table(context: AppContext, execution_id: str, run: str) -> tuple[Timeline, LoopTable]:
+    timeline, tables = await context.timelines.loops(checked_id(execution_id))
     if run not in tables:
         raise NotFound(f'no step of {execution_id} has run a loop as "{run[:100]}"')
-    return tables[run]
+    return timeline, tables[run]
+
+
+def _can_retry(state: State, run: str) -> bool:
+    """Does the engine keep the failed iterations of this run for a retry?"""
+    kept = run in state.failed or any(each.id == run for each in state.mended.values())
+    return kept and not state.live and state.compensation is None
 
 
 async def _events(context: AppContext, execution_id: str, seqs: list[int]) -> list[Event]:

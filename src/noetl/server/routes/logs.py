@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import partial
 from itertools import islice
 from typing import Annotated, Any, Final
 
@@ -18,8 +17,7 @@ from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPa
 from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.engine.state import LIVE
-from noetl.errors import NoetlError, NotFound
-from noetl.ports import WorkerRegistry
+from noetl.errors import NotFound
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import SLICE_FACTS, OutputLoader, checked_id, load_show_document, locate_output, read_runs
 from noetl.server.params import (
@@ -42,17 +40,12 @@ from noetl.server.params import (
 )
 from noetl.server.subscriptions import SubscriberResponse
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
+from noetl.views.fact_lines import FactLine, fact_line
 from noetl.views.log import events_of, name_of, readable
+from noetl.views.moments import ExecutionMoment, FactDocument, fact_document
 from noetl.views.runs import Runs
-from noetl.views.stalls import PoolLoad, with_reasons, with_stalls
-from noetl.views.timeline import (
-    ExecutionMoment,
-    FactDocument,
-    FactLine,
-    TimelineDocument,
-    fact_document,
-    fact_line,
-)
+from noetl.views.stalls import with_reasons
+from noetl.views.timeline import TimelineDocument
 from noetl.views.why import Why, name_holders, why
 
 LOG_PAGE: Final = 1_000
@@ -168,7 +161,7 @@ async def reasons(
         name_holders(found.runs, document.limits or ())
     if head.status not in LIVE:
         return found
-    return with_reasons(found, await _load_timeline(context, execution_id))
+    return with_reasons(found, await context.timeline_documents.load(execution_id))
 
 
 async def _check_exists(services: ServicesParam, execution_id: str) -> None:
@@ -180,29 +173,54 @@ async def _check_exists(services: ServicesParam, execution_id: str) -> None:
 
 
 STREAM: Final = "text/event-stream"
+LastEventId = Annotated[
+    str | None, HeaderParameter(name="Last-Event-ID", description="takes precedence over `after`", max_length=20)
+]
 _EVENTS: Final = {200: response(str, "`event: event`, `event: line`, `event: end`", STREAM)}
+_GROWTH: Final = {200: response(str, "`event: grown`, `event: end`", STREAM)}
 _SUMMARIES: Final = {200: response(str, "`event: head`, for each execution that has changed", STREAM)}
 
 
 @route(get, READ | OF_EXECUTION, "streams", f"{EXECUTION}/stream", "Follow an execution", 404, success=_EVENTS)
 async def follow(
-    context: ContextParam,
-    execution_id: ExecutionId,
-    after: AfterSeq = 0,
-    last_event_id: Annotated[
-        str | None, HeaderParameter(name="Last-Event-ID", description="takes precedence over `after`", max_length=20)
-    ] = None,
+    context: ContextParam, execution_id: ExecutionId, after: AfterSeq = 0, last_event_id: LastEventId = None
 ) -> ASGIApp:
     """The events in the log after Last-Event-ID, then new ones as they happen, and `event: end` at the end.
 
     The id of a message is the seq of its fact. When a fact appears as several messages, only the last one has
     the id.
     """
-    if await context.services.store.status(checked_id(execution_id)) is None:
-        raise NotFound(f"no execution {execution_id}")
-    last_seen = last_event_id if last_event_id is not None and last_event_id.isdecimal() else None
-    begin = after if last_seen is None else min(int(last_seen), SEQ_MAX)
+    await _check_exists(context.services, execution_id)
+    begin = _begin(after, last_event_id)
     return SubscriberResponse(lambda subscriber: context.streams.execution(subscriber, execution_id, begin))
+
+
+@route(
+    get,
+    READ | OF_EXECUTION,
+    "streams",
+    f"{EXECUTION}/growth",
+    "Follow the length of the log of an execution",
+    404,
+    success=_GROWTH,
+)
+async def follow_growth(
+    context: ContextParam, execution_id: ExecutionId, after: AfterSeq = 0, last_event_id: LastEventId = None
+) -> ASGIApp:
+    """`event: grown` with the number of facts in the log, and `event: end` at the end.
+
+    For clients that fetch only what they show: the server reads no facts for it. Changes of a log that grows fast
+    are combined.
+    """
+    await _check_exists(context.services, execution_id)
+    begin = _begin(after, last_event_id)
+    return SubscriberResponse(lambda subscriber: context.streams.growth(subscriber, execution_id, begin))
+
+
+def _begin(after: int, last_event_id: str | None) -> int:
+    """The header takes precedence."""
+    given = last_event_id is not None and last_event_id.isdecimal()
+    return min(int(last_event_id or 0), SEQ_MAX) if given else after
 
 
 @route(get, READ | OF_LIST, "streams", "/stream", "Follow all executions, as in the list", success=_SUMMARIES)
@@ -220,27 +238,24 @@ OVERVIEWS_MAX: Final = 50
 _encode = msgspec.json.Encoder().encode
 
 
-@read_execution("/timeline", "The whole execution for one screen: steps, runs, arcs and counts along the log")
-async def timeline(context: ContextParam, execution_id: ExecutionId) -> TimelineDocument:
+@read_execution(
+    "/timeline",
+    "The whole execution for one screen: steps, runs, arcs and counts along the log",
+    success={200: response(TimelineDocument, "The timeline")},
+)
+async def timeline(
+    context: ContextParam,
+    execution_id: ExecutionId,
+    at_least: Annotated[
+        int | None,
+        QueryParameter(
+            description="a document with this many facts is enough; it may be up to a second old", ge=0, le=SEQ_MAX
+        ),
+    ] = None,
+) -> Response[bytes]:
     """Counts of long loops are sampled; they are exact wherever something begins or ends."""
-    return await _load_timeline(context, execution_id)
-
-
-async def _load_timeline(context: ContextParam, execution_id: str) -> TimelineDocument:
-    """With the reasons why it does not advance, which are not in the log."""
-    services, document = context.services, (await context.timelines.get(checked_id(execution_id))).document()
-    if document.status not in LIVE:
-        return document
-    head, program = await services.listing.head(execution_id), None
-    with suppress(NoetlError):  # without a readable playbook the pools are unknown
-        program = await services.playbooks.by_digest(document.digest)
-    return with_stalls(document, program, partial(_load_of, services.workers), owner_alive=head.owner_alive)
-
-
-def _load_of(workers: WorkerRegistry, pool: str) -> PoolLoad:
-    known = [each for each in workers.workers() if each.pool == pool]
-    slots = workers.slots(pool)
-    return PoolLoad(max(len(known), bool(slots)), slots, sum(each.busy for each in known if not each.leaving))
+    body = await context.timeline_documents.encoded(checked_id(execution_id), at_least)
+    return Response(body, media_type="application/json")
 
 
 @read_execution("/moment", "A fact, the ctx right after it, and the changes to ctx")
@@ -352,5 +367,6 @@ async def glances(
 
 
 ROUTES = [
-    show, events, raw_log, state, output, reasons, follow, follow_all, timeline, moment, facts, one_fact, glances,
+    show, events, raw_log, state, output, reasons, follow, follow_growth, follow_all, timeline, moment, facts,
+    one_fact, glances,
 ]  # fmt: skip

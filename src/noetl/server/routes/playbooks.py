@@ -6,22 +6,28 @@ import difflib
 from typing import Annotated, Any, Final
 
 from litestar import Request, Response, get, post
-from litestar.params import PathParameter, QueryParameter
+from litestar.params import JSONBody, PathParameter, QueryParameter
 from msgspec import UNSET
 
 from noetl.api.executions import VERSION_MAX
+from noetl.api.history import PlaybookHistory
 from noetl.api.playbooks import (
+    CredentialUses,
     PlaybookDetails,
     PlaybookDiff,
+    PlaybookOverviewList,
     PlaybookTextResponse,
     PlaybookVersionItem,
     PlaybookVersionsPage,
     RegisterResponse,
+    RollbackRequest,
+    RollbackResponse,
     UpgradeNote,
 )
+from noetl.control.rollback import plan_rollback
 from noetl.errors import NotFound, PlaybookError
 from noetl.ports import PlaybookVersion
-from noetl.server.access import check_playbook
+from noetl.server.access import check_playbook, check_written
 from noetl.server.errors import ApiError
 from noetl.server.params import (
     OF_LIST,
@@ -50,6 +56,8 @@ from noetl.server.playbook_body import (
     readable_text,
     registered_text,
 )
+from noetl.server.playbook_history import COLUMNS, COLUMNS_MAX
+from noetl.server.playbook_overviews import OVERVIEWS_MAX
 from noetl.views.documents import problem_document
 from noetl.views.log import instant
 
@@ -134,6 +142,27 @@ async def _visible(
     return found[:limit]
 
 
+@route(get, READ | OF_LIST, "playbooks", "/playbooks/overviews", "What playbooks declare, and their last executions")
+async def playbook_overviews(
+    context: ContextParam,
+    caller: CallerParam,
+    path: Annotated[list[str], QueryParameter(description="paths of playbooks, at most 100", max_length=OVERVIEWS_MAX)],
+) -> PlaybookOverviewList:
+    """Unknown paths are left out."""
+    visible = [clean_text(each, "path") for each in path if caller.may("read", each)]
+    return PlaybookOverviewList(items=await context.overviews.read(visible))
+
+
+@route(get, READ | OF_LIST, "playbooks", "/playbooks/uses", "The playbooks whose keychain names a credential")
+async def credential_uses(
+    context: ContextParam,
+    caller: CallerParam,
+    credential: Annotated[str, QueryParameter(description="name of the credential", max_length=TEXT_CHARS_MAX)],
+) -> CredentialUses:
+    """Only current versions, of the first 1,000 playbooks by path."""
+    return await context.overviews.uses(credential, caller)
+
+
 @route(get, READ | OF_NAME, "playbooks", "/playbooks/one", "One version with its text", 404)
 async def playbook(
     services: ServicesParam, caller: CallerParam, path: PlaybookPath, version: VersionParam = None
@@ -177,6 +206,58 @@ def _unified_diff(before: list[str], after: list[str], name_before: str, name_af
     return "".join(line if line.endswith("\n") else f"{line}\n\\ no line break at the end\n" for line in lines)
 
 
+@route(get, READ | OF_NAME, "playbooks", "/playbooks/history", "Compare the newest executions of a playbook", 404)
+async def playbook_history(
+    context: ContextParam,
+    caller: CallerParam,
+    path: PlaybookPath,
+    limit: Annotated[int, QueryParameter(description="executions", ge=1, le=COLUMNS_MAX)] = COLUMNS,
+) -> PlaybookHistory:
+    """The status and the duration of each step in each of them, with percentiles.
+
+    The steps of an execution with more than 20,000 events are left out. One request reads at most 100,000 events, the
+    newest executions first; what it has read is kept, so a repeated request shows more.
+    """
+    check_playbook(caller, "read", path)
+    return await context.histories.read(clean_text(path, "path"), limit)
+
+
+@route(
+    post,
+    WRITE | OF_NAME,
+    "playbooks",
+    "/playbooks/rollback",
+    "Make an older version the current one again",
+    404,
+    409,
+    422,
+    status_code=200,
+)
+async def rollback(context: ContextParam, caller: CallerParam, data: JSONBody[RollbackRequest]) -> RollbackResponse:
+    """New executions use the older version, which keeps its number. Its triggers replace those of the current version.
+
+    Running executions continue with their own version. `dry_run` returns the plan alone.
+    """
+    check_playbook(caller, "write", data.path)
+    services, path = context.services, clean_text(data.path, "path")
+    plan = await plan_rollback(services.catalog, services.playbooks.by_digest, path, data.version)
+    check_written(caller, await services.playbooks.by_digest(plan.wanted.digest))
+    if not data.dry_run:
+        await services.playbooks.add(plan.text.text, plan.text.origin)
+        await services.triggers.declare(plan.wanted.digest)
+        target = f"{data.path}@{data.version}"
+        await context.audit.record(caller, "register", "rollback", target, f"from version {plan.current.version}")
+    return RollbackResponse(
+        path=data.path,
+        version=data.version,
+        replaces=plan.current.version,
+        digest=plan.wanted.digest,
+        triggers=plan.triggers,
+        stopped=plan.stopped,
+        done=not data.dry_run,
+    )
+
+
 @route(
     post,
     WRITE | OF_NAME,
@@ -203,4 +284,16 @@ async def text(
     return PlaybookTextResponse(digest=found.digest, path=found.path, text=found.text)
 
 
-ROUTES = [register, playbooks, playbook, versions, diff, archive, text]
+ROUTES = [
+    register,
+    playbooks,
+    playbook_overviews,
+    credential_uses,
+    playbook,
+    versions,
+    diff,
+    playbook_history,
+    rollback,
+    archive,
+    text,
+]

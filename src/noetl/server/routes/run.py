@@ -61,15 +61,19 @@ async def run(
     prefer: Prefer = None,
     key: IdempotencyKey = None,
 ) -> ASGIApp:
-    """The body is the workload; the response is the output data of the playbook, or the answer of a `respond` task.
+    """The body is the workload, together with the values of secret inputs.
 
+    The response is the output data of the playbook, or the answer of a `respond` task.
     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
     message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
     """
     name = clean_text(path.removeprefix("/"), "path")
-    await _permitted(context.services, caller, name, "POST")
-    return await _run(request, context, caller, StartRequest(path=name, workload=data or {}), prefer=prefer, key=key)
+    inputs, given = await _permitted(context.services, caller, name, "POST"), data or {}
+    hidden = () if inputs is None else [each.name for each in inputs.secrets if each.name in given]
+    workload = {name: value for name, value in given.items() if name not in hidden}
+    body = StartRequest(path=name, workload=workload, secrets={name: given[name] for name in hidden})
+    return await _run(request, context, caller, body, prefer=prefer, key=key)
 
 
 @route(

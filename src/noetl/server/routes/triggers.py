@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 from litestar import get, post
 from litestar.params import QueryParameter
 
-from noetl.api.triggers import FiringItem, TriggerDetails, TriggerItem, TriggersPage
+from noetl.api.triggers import (
+    Calendar,
+    CalendarEntry,
+    DenseTrigger,
+    FiringItem,
+    TriggerDetails,
+    TriggerItem,
+    TriggersPage,
+)
+from noetl.engine.state import Status
+from noetl.errors import NotFound
+from noetl.net.triggers import Schedule, trigger_of
 from noetl.ports import StoredTrigger
 from noetl.server.access import check_digest, check_playbook
 from noetl.server.auth import Caller
+from noetl.server.errors import ApiError
 from noetl.server.params import (
     OF_LIST,
     OF_NAME,
@@ -28,10 +42,14 @@ from noetl.server.params import (
     route,
 )
 from noetl.server.services import Services
+from noetl.views.log import instant
 
 TriggerName = Annotated[str, QueryParameter(description="name of the trigger", max_length=TEXT_CHARS_MAX)]
 TIMES: Final = 5
 TIMES_MAX: Final = 100
+CALENDAR_DAYS_MAX: Final = 31
+CALENDAR_TIMES_MAX: Final = 100  # of one trigger in the future, and in the past
+CALENDAR_HISTORY_MAX: Final = 1_000  # entries of one history that are read
 
 
 @route(get, READ | OF_LIST, "triggers", "/triggers", "List triggers, by path and name")
@@ -40,6 +58,12 @@ async def triggers(
     caller: CallerParam,
     path: Annotated[str | None, QueryParameter(description="only of this playbook", max_length=TEXT_CHARS_MAX)] = None,
 ) -> TriggersPage:
+    found = await _readable(services, caller, path)
+    return TriggersPage(items=tuple(map(TriggerItem.from_row, found)))
+
+
+async def _readable(services: Services, caller: Caller, path: str | None) -> list[StoredTrigger]:
+    """The triggers of one playbook, or all, that the caller may read."""
     found: list[StoredTrigger] = []
     after = ("", "") if path is None else (clean_text(path, "path"), "")
     while page := await services.triggers.store.list(after=after, limit=PAGE_MAX):
@@ -47,7 +71,7 @@ async def triggers(
         after = page[-1].path, page[-1].name
         if len(page) < PAGE_MAX or (path is not None and page[-1].path != path):
             break
-    return TriggersPage(items=tuple(map(TriggerItem.from_row, found)))
+    return found
 
 
 @route(get, READ | OF_NAME, "triggers", "/triggers/one", "A trigger, its next times and its history", 404)
@@ -62,6 +86,81 @@ async def trigger(
 ) -> TriggerDetails:
     row = await _checked(services, caller, "read", path, name)
     return TriggerDetails.from_row(row, await services.triggers.store.history(path, name, limit=limit), times)
+
+
+@route(get, READ | OF_LIST, "triggers", "/triggers/calendar", "Past and future times of all triggers in a period", 422)
+async def calendar(
+    services: ServicesParam,
+    caller: CallerParam,
+    since: Annotated[datetime, QueryParameter(description="the beginning, RFC 3339")],
+    days: Annotated[int, QueryParameter(description="its length", ge=1, le=CALENDAR_DAYS_MAX)] = 1,
+) -> Calendar:
+    """Future times, without their delays, and what has fired, with the status of its execution."""
+    if since.tzinfo is None:
+        raise ApiError(422, "bad-request", "since: add a time zone, as in 2026-01-31T00:00:00Z")
+    until = since + timedelta(days=days)
+    entries: list[CalendarEntry] = []
+    cut: list[DenseTrigger] = []
+    for row in await _readable(services, caller, None):
+        future, more = _future(row, max(since, services.clock.now()), until)
+        found, older = await _fired(services, row, since, until)
+        entries += [*found, *future]
+        if more or older:
+            schedule = trigger_of(row.declaration).schedule
+            cut.append(DenseTrigger(path=row.path, name=row.name, schedule=schedule))
+    entries.sort(key=lambda each: each.at)
+    return Calendar(since=instant(since), until=instant(until), entries=tuple(entries), cut=tuple(cut))
+
+
+def _future(row: StoredTrigger, since: datetime, until: datetime) -> tuple[list[CalendarEntry], bool]:
+    """The times until then, and whether there are more of them."""
+    if row.paused or row.scheduled_at is None or row.scheduled_at >= until:
+        return [], False
+    schedule = Schedule(trigger_of(row.declaration), row.since)
+    first = row.scheduled_at if row.scheduled_at >= since else schedule.after(since)
+    times = [each for each in schedule.times(first, CALENDAR_TIMES_MAX + 1) if since <= each < until]
+    entries = [
+        CalendarEntry(
+            path=row.path,
+            name=row.name,
+            at=instant(each),
+            status=None,
+            execution_id=None,
+            execution_status=None,
+            detail="",
+        )
+        for each in times[:CALENDAR_TIMES_MAX]
+    ]
+    return entries, len(times) > CALENDAR_TIMES_MAX
+
+
+async def _fired(
+    services: Services, row: StoredTrigger, since: datetime, until: datetime
+) -> tuple[list[CalendarEntry], bool]:
+    """What it did in this time, and whether there is more of it."""
+    if not row.fired or since > services.clock.now():
+        return [], False
+    history = await services.triggers.store.history(row.path, row.name, limit=CALENDAR_HISTORY_MAX)
+    within = [each.firing for each in history if since <= each.firing.at < until]
+    entries: list[CalendarEntry] = []
+    for firing in within[:CALENDAR_TIMES_MAX]:
+        execution_status: Status | None = None
+        if firing.execution_id is not None:
+            with suppress(NotFound):
+                execution_status = (await services.listing.head(firing.execution_id)).status
+        entries.append(
+            CalendarEntry(
+                path=row.path,
+                name=row.name,
+                at=instant(firing.at),
+                status=firing.status,
+                execution_id=firing.execution_id,
+                execution_status=execution_status,
+                detail=firing.detail,
+            )
+        )
+    older = len(history) == CALENDAR_HISTORY_MAX and history[-1].firing.at >= since
+    return entries, len(within) > CALENDAR_TIMES_MAX or older
 
 
 @route(post, RUN | OF_NAME, "triggers", "/triggers/pause", "Pause a trigger: it starts nothing", 404)
@@ -100,4 +199,4 @@ async def _checked(services: Services, caller: Caller, scope: str, path: str, na
     return await services.triggers.store.get(path, clean_text(name, "name"))
 
 
-ROUTES: Final = (triggers, trigger, pause_trigger, resume_trigger, fire_trigger)
+ROUTES: Final = (triggers, calendar, trigger, pause_trigger, resume_trigger, fire_trigger)

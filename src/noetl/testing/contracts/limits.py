@@ -7,7 +7,7 @@ from abc import abstractmethod
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 
-from noetl.ports import Limits, PermitAnswer, PermitEntry, PermitRequest, Rate
+from noetl.ports import KeyState, Limits, PermitAnswer, PermitEntry, PermitRequest, Rate
 from noetl.testing.contracts import opened_test
 from noetl.testing.contracts.stores import AT
 
@@ -41,6 +41,21 @@ class LimitsContract:
         assert await limits.release(["d", "a", "unknown"], AT) == ["e"]
         assert await limits.release(["a"], AT) == []
         assert [each.holder for each in await limits.entries(["k"]) if each.holds] == ["c", "e"]
+
+    @opened_test("make")
+    async def test_keys_in_use_have_limits_and_buckets(self, limits: Limits) -> None:
+        assert await limits.keys() == {}
+        await limits.acquire(_one("a", in_flight=2), AT)
+        rate = Rate(2, 10.0)
+        for holder in "xyz":
+            await limits.acquire(PermitRequest("r", holder, None, rate), AT)
+        used = await limits.keys()
+        assert used["k"] == KeyState(2)
+        assert (used["r"].in_flight, used["r"].rate) == (None, rate)
+        assert used["r"].bucket is not None
+        assert (used["r"].bucket.tokens, used["r"].bucket.idle_at) == (0.0, AT + 10 * SECOND)
+        await limits.release(["a"], AT)
+        assert list(await limits.keys()) == ["r"]
 
     @opened_test("make")
     async def test_a_repeated_request_changes_nothing(self, limits: Limits) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import NamedTuple
 
 from noetl.adapters.memory import MemoryResults
@@ -15,15 +16,18 @@ from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
-from noetl.engine.facts import Processed
+from noetl.engine.facts import ForkOrigin, Processed, Requested
 from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
+from noetl.fork.audit import ForkPrograms, fork_findings, origin_of
 from noetl.output import Output, failed
+from noetl.ports import LogRow
 from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.scenario import audit
 from noetl.testing.simulator.loop import SimLoop
 from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
+from noetl.views.log import events_of
 from noetl.views.replay import differences
 from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
@@ -46,6 +50,14 @@ class SimComponents(NamedTuple):
     worker: type[Worker] = Worker
     store: type[SimStore] = SimStore
     sweep: Callable[[Control], Awaitable[None]] = sweep
+
+
+class SimFork(NamedTuple):
+    """A fork that is started while the faults last."""
+
+    of: str  # execution
+    path: str  # of the edited playbook
+    after_s: float  # virtual seconds after the start of the execution
 
 
 class SimResult(NamedTuple):
@@ -80,17 +92,34 @@ class SimCluster:
         self._starts: dict[tuple[str, int], int] = {}
         self.faults = 0
 
-    def run(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool = False) -> SimResult:
-        """Start executions (id → path and workload), inject faults for a while, and wait for all ends."""
-        self.loop.run(self._main(starts, commands))
+    def run(
+        self,
+        starts: dict[str, tuple[str, dict[str, object]]],
+        commands: bool = False,
+        forks: Mapping[str, SimFork] = MappingProxyType({}),
+    ) -> SimResult:
+        """Start executions (id → path and workload) and forks, inject faults for a while, and wait for all ends."""
+        self.loop.run(self._main(starts, commands, forks))
         for crash in self.loop.crashes:
             raise AssertionError(f"a task crashed: {type(crash).__name__}: {crash}") from crash
         rows = self.store.memory.rows
         states = {execution_id: audit(execution_id, list(each)) for execution_id, each in rows.items()}
+        for execution_id in rows:
+            self._audit_fork(execution_id)
         for execution_id, live in self._settled():
             found = differences(states[execution_id], live.state)
             assert not found, f"{execution_id}: the state in memory differs from the log: {found[0]}"
         return SimResult(states, self.faults, self.loop.time(), self.loop.steps)
+
+    def _audit_fork(self, execution_id: str) -> None:
+        """A fork's log and the one that it refers to are valid together. Raises AssertionError."""
+        rows = self.store.memory.rows
+        if (fork := origin_of(events_of(rows[execution_id]))) is None:
+            return
+        origin = rows[fork.execution]
+        old, new = (self.programs.programs[_digest(each)] for each in (origin, rows[execution_id]))
+        found = fork_findings(execution_id, events_of(rows[execution_id]), events_of(origin), ForkPrograms(old, new))
+        assert not found, f"{execution_id}: " + "; ".join(f"{each.seq} {each.code}: {each.message}" for each in found)
 
     def history(self) -> str:
         """A digest of all logs: the same seed gives the same digest."""
@@ -104,15 +133,19 @@ class SimCluster:
                 if not live.busy and live.state.seq == head.first_seq + len(head.facts) - 1:
                     yield execution_id, live
 
-    async def _main(self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool) -> None:
+    async def _main(
+        self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool, forks: Mapping[str, SimFork]
+    ) -> None:
         clock = SimClock(self.loop)
         for kind, number in (("s", 0), ("s", 1), ("w", 0), ("w", 1), ("w", 2)):
             self._start_process(kind, number)
         for execution_id, (path, workload) in starts.items():
             self.loop.spawn("main", self._start(execution_id, path, workload))
+        for execution_id, fork in forks.items():
+            self.loop.spawn("main", self._start_fork(execution_id, fork))
         if commands:
             self.loop.spawn("main", self._send_commands(list(starts)))
-        while not await self._all_over(starts):
+        while not await self._all_over([*starts, *forks]):
             await clock.sleep(self.loop.random.random() * 2 * FAULT_EVERY_S)
             assert not self.store.violations, self.store.violations[0]
             assert self.loop.time() < END_S, f"liveness: executions have not ended after {END_S:.0f} virtual seconds"
@@ -126,6 +159,19 @@ class SimCluster:
         while execution_id not in self.store.memory.rows:
             try:
                 await self.link.start(execution_id, path, Start(workload=workload))
+            except Unavailable:
+                await clock.sleep(0.5)
+
+    async def _start_fork(self, execution_id: str, fork: SimFork) -> None:
+        clock, rows = SimClock(self.loop), self.store.memory.rows
+        while fork.of not in rows:
+            await clock.sleep(0.1)
+        await clock.sleep(fork.after_s)
+        head = rows[fork.of][-1]
+        start = Start(fork=ForkOrigin(execution=fork.of, seq=head.first_seq + len(head.facts) - 1))
+        while execution_id not in rows:
+            try:
+                await self.link.start(execution_id, fork.path, start)
             except Unavailable:
                 await clock.sleep(0.5)
 
@@ -175,7 +221,8 @@ class SimCluster:
         clock = SimClock(self.loop, skew)
         reach = ControlPorts(self.store, self.queue, self.results, self.link, self.limits, self.store)
         settings = ControlSettings(
-            lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=6, settle_s=0.5,
+            lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=8, settle_s=0.5, idle_s=0.5,
+            slot_reserve=0.25,
             lost_max=1_000,  # workers are lost at random here, never because of a call
         )  # fmt: skip
         owners = PartitionOwners(self.store, clock, process, ttl_s=TTL_S, count=PARTITIONS)
@@ -240,6 +287,12 @@ class SimCluster:
     def _stop_faults(self) -> None:
         rates = FaultRates(skew_s=self.rates.skew_s)
         self.store.rates = self.queue.rates = self.link.rates = rates
+
+
+def _digest(rows: Sequence[LogRow]) -> str:
+    first = rows[0].facts[0]
+    assert isinstance(first, Requested)
+    return first.digest
 
 
 async def _noop(called: RunTask) -> Output:

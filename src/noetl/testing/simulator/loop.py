@@ -119,6 +119,16 @@ class SimLoop(asyncio.AbstractEventLoop):
         self._set_timer(when, handle)
         return handle
 
+    def run_in_executor(self, executor: object, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:  # type: ignore[override]
+        """There are no threads: the work is done at once, and the process continues in a later step."""
+        del executor
+        done: asyncio.Future[T] = asyncio.Future(loop=self)
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # noqa: BLE001  # it belongs to the task that waits
+            done.set_exception(error)
+        return done
+
     def sleeping(self, seconds: float) -> asyncio.Future[None]:
         """Done after so many virtual seconds. The waiting task continues without a step in between."""
         done: asyncio.Future[None] = asyncio.Future(loop=self)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CONNECTIONS_MAX = 256
 REDIRECTS_MAX = 10  # the default of spec.redirects
 DNS_CACHE_S = 10
+READ_BYTES = 16 * 1024  # of a body that are parsed in one turn of the event loop, or twice as many
 BODY_BYTES_AT_ONCE = 262_144  # a larger body is sent in parts, so that it does not block other calls
 REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 
@@ -122,6 +123,7 @@ class HttpClient:
                 cookie_jar=aiohttp.DummyCookieJar(),  # executions must not share cookies
                 headers={"User-Agent": "noetl", "Accept-Encoding": ACCEPTED},
                 auto_decompress=False,  # encoding.py does it
+                read_bufsize=READ_BYTES,
                 trust_env=False,
             )
         return self._session

@@ -14,6 +14,8 @@ import aiohttp
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
 
+    from noetl.clock import Clock
+
 ACCEPTED = "gzip, deflate"
 PIECE_BYTES = 256 * 1024
 _GZIP = frozenset({"gzip", "x-gzip"})
@@ -24,8 +26,12 @@ class BodyEncodingError(aiohttp.ClientError):
     """The body is not what its Content-Encoding says."""
 
 
-async def body_parts(reply: ClientResponse) -> AsyncIterator[bytes]:
-    """Pieces of the body. Raises BodyEncodingError and errors of aiohttp."""
+async def body_parts(reply: ClientResponse, clock: Clock) -> AsyncIterator[bytes]:
+    """Pieces of the body. Raises BodyEncodingError and errors of aiohttp.
+
+    Others have a turn after each piece: a body of chunks with one byte each, or one that decompresses to much more,
+    would otherwise keep the event loop for as long as its data is there.
+    """
     encoding = reply.headers.get("Content-Encoding", "").strip().lower()
     if encoding in _UNSUPPORTED:
         raise BodyEncodingError(f"its Content-Encoding {encoding} is not supported; it must be one of {ACCEPTED}")
@@ -36,6 +42,9 @@ async def body_parts(reply: ClientResponse) -> AsyncIterator[bytes]:
         else:
             for piece in decoder.feed(part):
                 yield piece
+                await clock.sleep(0)
+        if not reply.content.at_eof():
+            await clock.sleep(0)
     if decoder is not None:
         decoder.end()
 

@@ -55,7 +55,7 @@ async def read_response(reply: ClientResponse, request: HttpRequest, options: Re
     if success and options.response == "file":
         return await _store(reply, request, options)
     limit = _limit(options.call, BODY_BYTES_MAX)
-    body = await _read_body(reply, limit)
+    body = await _read_body(reply, limit, options.clock)
     own = {"http": _own_part(reply, request, options)}
     if body is None:
         return Output(status="error", error=_too_large(request, limit, "use `response: file`"), own=own)
@@ -78,11 +78,11 @@ def _limit(call: Call, most: int) -> int:
     return min(limit, most) if isinstance(limit, int) and limit >= 0 else most
 
 
-async def _read_body(reply: ClientResponse, limit: int) -> bytes | None:
+async def _read_body(reply: ClientResponse, limit: int, clock: Clock) -> bytes | None:
     """None: the body is larger than the limit; the rest is not read."""
     if (reply.content_length or 0) <= limit:
         parts, size = [], 0
-        async for part in body_parts(reply):
+        async for part in body_parts(reply, clock):
             size += len(part)
             if size > limit:
                 break
@@ -189,7 +189,7 @@ async def _store(reply: ClientResponse, request: HttpRequest, options: ResponseO
     ref: dict[str, JSON] | None = None
     failure: Failure | None = None
     try:
-        ref = await call.results.write(call.execution_id, _chunks(reply, limit, call), content_type)
+        ref = await call.results.write(call.execution_id, _chunks(reply, limit, call, options.clock), content_type)
     except TooLarge:
         reply.close()
         failure = _too_large(request, limit, "fetch it in parts or increase the limit")
@@ -201,13 +201,13 @@ async def _store(reply: ClientResponse, request: HttpRequest, options: ResponseO
     return Output(ref=ref, own=own)
 
 
-async def _chunks(reply: ClientResponse, limit: int, call: Call) -> AsyncIterator[bytes]:
+async def _chunks(reply: ClientResponse, limit: int, call: Call, clock: Clock) -> AsyncIterator[bytes]:
     compressed = "Content-Encoding" in reply.headers  # Content-Length is then the compressed size
     total = None if compressed else reply.content_length
     if (total or 0) > limit:
         raise TooLarge
     size = 0
-    async for chunk in body_parts(reply):
+    async for chunk in body_parts(reply, clock):
         size += len(chunk)
         if size > limit:
             raise TooLarge

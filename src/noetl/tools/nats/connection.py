@@ -22,7 +22,7 @@ from nats.errors import AuthorizationError, SecureConnRequiredError
 from nats.errors import Error as NatsError
 
 from noetl.addresses import refusal
-from noetl.nats_client import StrictNatsClient
+from noetl.nats_client import NatsKey, StrictNatsClient
 from noetl.output import JSON, Failure, Output
 from noetl.secret import Secret
 from noetl.tools.errors import TooLarge, ToolError, allow_hint
@@ -75,6 +75,7 @@ class NatsTarget(NamedTuple):
     user: str | None
     password: str | None
     token: str | None
+    key: NatsKey | None = None
 
 
 def nats_target(values: Values) -> NatsTarget:
@@ -92,7 +93,11 @@ def nats_target(values: Values) -> NatsTarget:
             user, password = unquote(named.username or ""), unquote(named.password)
     secure = any(each.scheme == "tls" for each in parts)
     servers = tuple((each.hostname or "", PORT if each.port is None else each.port) for each in parts)
-    return NatsTarget(servers, secure, user, password, token)
+    try:
+        key = NatsKey.of(fields.get("creds"), fields.get("nkey"))
+    except ValueError as error:
+        raise InvalidNatsCredential(str(error)) from None
+    return NatsTarget(servers, secure, user, password, token, key)
 
 
 def _split(address: str) -> SplitResult:
@@ -201,7 +206,7 @@ class ExternalConnection:
 
     def __init__(self, target: NatsTarget) -> None:
         self._target = target
-        self._client = StrictNatsClient(secure=target.secure)
+        self._client = StrictNatsClient(secure=target.secure, key=target.key)
         self._reason: Exception | None = None
         self._pending: set[Replies] = set()
         self._denied: dict[str, int] = {}  # how often NATS did not permit a subject, in lower case
@@ -236,8 +241,9 @@ class ExternalConnection:
                     reconnect_time_wait=0,
                 )
         except (NatsError, OSError, TimeoutError) as error:
+            reason = self._reason or error  # closing may report further errors
             await self.close()
-            raise _connect_failure(self._reason or error, connect_s) from None
+            raise _connect_failure(reason, connect_s) from None
         except BaseException:
             await self.close()
             raise
@@ -346,7 +352,7 @@ def _connect_failure(error: Exception, connect_s: float) -> NatsFailure:
     """The text of an error may contain an address, so only its type is used."""
     match error:
         case AuthorizationError():
-            return LoginRefused("NATS refuses the user, the password or the token of the credential")
+            return LoginRefused("NATS refuses the login of the credential")
         case SecureConnRequiredError():
             return NatsFailure("the credential requires TLS (tls://), which the server does not offer", "refused")
         case ssl.SSLCertVerificationError():
@@ -354,7 +360,7 @@ def _connect_failure(error: Exception, connect_s: float) -> NatsFailure:
         case TimeoutError():
             return NatsFailure(f"no connection to NATS within {connect_s:g} s", retryable=True)
         case NatsError() if "authorization" in str(error).lower():
-            return LoginRefused("NATS refuses the user, the password or the token of the credential")
+            return LoginRefused("NATS refuses the login of the credential")
     return NatsFailure("no server of the credential answers", retryable=True)
 
 

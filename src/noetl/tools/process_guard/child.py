@@ -38,6 +38,7 @@ DEFAULT_SIGNALS = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGINT, signal.SIGCHLD
 
 _LENGTH = struct.Struct(">I")
 _PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_NO_NEW_PRIVS = 38
 
 
 class WorkerGone(Exception):
@@ -147,7 +148,7 @@ def _read(control: socket.socket, count: int) -> bytes:
 
 def _spawn_with_retry(request: dict[str, Any], fds: list[int]) -> int:
     """At the limit of processes a retry can succeed, once another guard has ended a fork bomb."""
-    spawn = _spawn if request["restrictions"] is None else _spawn_restricted
+    spawn = _spawn if request["restrictions"] is None and request["user"] is None else _spawn_restricted
     for _ in range(SPAWN_TRIES - 1):
         try:
             return spawn(request, fds)
@@ -180,7 +181,11 @@ def _spawn_restricted(request: dict[str, Any], fds: list[int]) -> int:
     """Fork, restrict the new process, and execute the program in it. Raises OSError and RestrictionFailed."""
     import runpy
 
-    apply = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "restrict.py"))
+    apply: dict[str, Any] = {}
+    if request["restrictions"] is not None:
+        apply = runpy.run_path(os.path.join(os.path.dirname(os.path.abspath(__file__)), "restrict.py"))
+    if request["user"] is not None:
+        request["user"]["processes"] = _user_threads(request["user"]["uid"]) + USER_MORE_MAX
     reading, writing = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -198,7 +203,7 @@ def _spawn_restricted(request: dict[str, Any], fds: list[int]) -> int:
 
 
 def _execute(request: dict[str, Any], fds: list[int], apply: dict[str, Any], report: int) -> NoReturn:
-    """In the new process: as posix_spawn in `_spawn`, and with restrictions."""
+    """In the new process: as posix_spawn in `_spawn`, as another user, and with restrictions."""
     try:
         os.dup2(report, REPORT, inheritable=False)
         os.setsid()
@@ -209,16 +214,35 @@ def _execute(request: dict[str, Any], fds: list[int], apply: dict[str, Any], rep
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for number, each in enumerate(fds):
             os.dup2(each, number)
+        if request["user"] is not None:
+            _become(request["user"], request["cwd"])
         os.chdir(request["cwd"])
-        try:
-            apply["restrict"](request["restrictions"]["writable"], network=request["restrictions"]["network"])
-        except (OSError, apply["RestrictionUnsupported"]) as error:
-            os.write(REPORT, f"denied {error}".encode(errors="replace"))
-            os._exit(1)
+        if request["restrictions"] is not None:
+            try:
+                apply["restrict"](request["restrictions"]["writable"], network=request["restrictions"]["network"])
+            except (OSError, apply["RestrictionUnsupported"]) as error:
+                os.write(REPORT, f"denied {error}".encode(errors="replace"))
+                os._exit(1)
         os.execve(request["argv"][0], request["argv"], request["env"])
     except OSError as error:
         os.write(REPORT, b"errno %d" % (error.errno or 0))
     finally:
+        os._exit(1)
+
+
+def _become(user: dict[str, Any], cwd: str) -> None:
+    """Become another user for good: no program that it executes gets rights back."""
+    import ctypes
+
+    if hasattr(resource, "RLIMIT_NPROC"):
+        resource.setrlimit(resource.RLIMIT_NPROC, (user["processes"], user["processes"]))
+    os.setgroups(user["groups"])
+    os.setresgid(user["gid"], user["gid"], user["gid"])
+    os.setresuid(user["uid"], user["uid"], user["uid"])
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+    if not os.access(cwd, os.X_OK):
+        os.write(REPORT, f'denied the user "{user["name"]}" may not enter the folder "{cwd}"'.encode(errors="replace"))
         os._exit(1)
 
 
@@ -322,14 +346,14 @@ def _limit_processes() -> None:
     """Limit the processes of the user, unless it is root: a fork bomb that cannot grow can be stopped."""
     if os.getuid() == 0 or not hasattr(resource, "RLIMIT_NPROC"):
         return
-    most, hard = _user_threads() + USER_MORE_MAX, resource.getrlimit(resource.RLIMIT_NPROC)[1]
+    most, hard = _user_threads(os.getuid()) + USER_MORE_MAX, resource.getrlimit(resource.RLIMIT_NPROC)[1]
     soft = most if hard == resource.RLIM_INFINITY else min(most, hard)
     resource.setrlimit(resource.RLIMIT_NPROC, (soft, soft))
 
 
-def _user_threads() -> int:
+def _user_threads(own: int) -> int:
     """Threads of all processes of this user."""
-    count, own = 0, os.getuid()
+    count = 0
     for each in os.listdir("/proc") if os.path.isdir("/proc") else ():
         with suppress(OSError):
             if each.isdigit() and os.stat(f"/proc/{each}/task").st_uid == own:

@@ -14,12 +14,14 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 from asyncio import AbstractEventLoop, Future, TimerHandle
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from noetl.tool import ToolUser
 from noetl.tools.process_guard.child import END, PROCESSES_MAX, RUN, WATCH
 from noetl.tools.sandbox import Restrictions, SandboxFailed
 
@@ -53,7 +55,8 @@ class ExitStatus(NamedTuple):
 class ProcessGuard(asyncio.Protocol):
     """One guard process, and the program that it runs."""
 
-    def __init__(self, channel: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, channel: socket.socket, process: subprocess.Popen[bytes], user: ToolUser | None = None) -> None:
+        self._user = user
         self.dead = False  # it can run no further program
         self.over_limit = False  # the program was killed because it had too many processes
         self._loop = loop = asyncio.get_running_loop()
@@ -67,12 +70,12 @@ class ProcessGuard(asyncio.Protocol):
         self._watched_at = 0.0  # time of the last WATCH message
 
     @classmethod
-    async def start(cls) -> ProcessGuard:
-        """Raises OSError if no process can be started."""
+    async def start(cls, user: ToolUser | None = None) -> ProcessGuard:
+        """`user`: of its programs; the guard itself stays what it is. Raises OSError if no process can be started."""
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         try:
-            guard = cls(ours, _start_process(theirs.fileno()))
+            guard = cls(ours, _start_process(theirs.fileno()), user)
         except BaseException:
             ours.close()
             raise
@@ -94,7 +97,11 @@ class ProcessGuard(asyncio.Protocol):
         self.over_limit, self._watched_at = False, 0.0
         self._started, self._ended = self._loop.create_future(), self._loop.create_future()
         limits = None if program.restrictions is None else program.restrictions._asdict()
-        request = {"argv": program.argv, "env": program.env, "cwd": program.cwd, "restrictions": limits}
+        env, user = program.env, self._user
+        if user is not None and env.get("HOME") == os.environ.get("HOME"):
+            env = {**env, "HOME": user.home}
+        as_user = None if user is None else user._asdict()
+        request = {"argv": program.argv, "env": env, "cwd": program.cwd, "restrictions": limits, "user": as_user}
         body = json.dumps(request).encode()
         # Nothing else is being sent, so the socket buffer has space for this.
         socket.send_fds(self._socket, [RUN], list(program.fds))
@@ -111,6 +118,10 @@ class ProcessGuard(asyncio.Protocol):
         if hasattr(os, "pidfd_open"):
             with suppress(OSError):
                 self._program = os.pidfd_open(int(number))
+
+    def new_folder(self, prefix: str) -> str:
+        """An empty folder in which programs may write. The caller removes it."""
+        return new_folder(prefix, self._user)
 
     @property
     def idle(self) -> bool:
@@ -224,10 +235,19 @@ def _start_process(channel: int) -> subprocess.Popen[bytes]:
     )
 
 
+def new_folder(prefix: str, user: ToolUser | None) -> str:
+    folder = tempfile.mkdtemp(prefix=prefix)
+    if user is not None:
+        user.give(folder)
+    return folder
+
+
 class GuardPool:
     """Idle guards."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: ToolUser | None = None) -> None:
+        """`user`: runs the programs; None: that of this process."""
+        self._user = user
         self._idle: list[ProcessGuard] = []
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -238,7 +258,11 @@ class GuardPool:
             if not guard.dead:
                 return guard
             self._close(guard)
-        return await ProcessGuard.start()
+        return await ProcessGuard.start(self._user)
+
+    def new_folder(self, prefix: str) -> str:
+        """An empty folder in which programs may write. The caller removes it."""
+        return new_folder(prefix, self._user)
 
     def give(self, guard: ProcessGuard) -> None:
         """Return a guard. If its program is still running, both are ended in the background."""

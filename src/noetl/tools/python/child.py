@@ -14,11 +14,12 @@ import socket
 import struct
 import sys
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     import ast
+    from importlib.machinery import ModuleSpec
 
 RESULT_BYTES_MAX = 64 * 1024 * 1024
 DEPTH_MAX = 64  # nesting of lists and mappings
@@ -28,6 +29,8 @@ PROGRAMS_MAX = 64  # compiled programs in the cache
 GROWN_BYTES_MAX = 256 * 1024 * 1024  # growth of the peak memory use since the start
 MODULE = "playbook_code"  # the module name of the code; also its file name if it has no file
 UNLIMITED = resource.RLIM_INFINITY
+
+LIBS = "libs:"  # begins the search path of a package that is text
 
 _LENGTH = struct.Struct(">I")
 _PR_SET_PDEATHSIG = 1
@@ -41,6 +44,73 @@ class CallError(Exception):
         self.kind = kind
 
 
+class LibLoader:
+    """Loads a module that is text. A module is loaded again in each call, as files beside a playbook are."""
+
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.text = text
+        self.code: types.CodeType | None = None
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """None: an ordinary module."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        self.code = self.code or compile(self.text, self.file, "exec", dont_inherit=True)
+        exec(self.code, module.__dict__)
+
+    def get_source(self, name: str) -> str:  # noqa: ARG002  # the signature of importlib
+        """For `inspect` and `traceback`."""
+        return self.text
+
+
+class LibFinder:
+    """Finds the modules of the playbook. The standard library takes precedence, installed packages do not."""
+
+    def __init__(self) -> None:
+        self.loaders: dict[str, LibLoader] = {}
+        self.roots: tuple[str, ...] = ("",)  # where imports of the call begin: beside its script, beside the playbook
+
+    def load(self, libs: dict[str, str]) -> None:
+        self.loaders = {file: LibLoader(file, text) for file, text in libs.items()}
+        place = next(
+            (place for place, each in enumerate(sys.meta_path) if getattr(each, "__name__", "") == "PathFinder"), 0
+        )
+        sys.meta_path.insert(place, self)
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: object = None) -> ModuleSpec | None:
+        del target
+        if path is None:
+            roots = () if name in sys.stdlib_module_names else self.roots
+        else:
+            roots = tuple(each[len(LIBS) :] for each in path if each.startswith(LIBS))
+        last = name.rpartition(".")[2]
+        for place in (f"{root}{last}" for root in roots):
+            for file in (f"{place}/__init__.py", f"{place}.py"):
+                if file in self.loaders:
+                    return self._spec(name, place, self.loaders[file])
+            if any(file.startswith(f"{place}/") for file in self.loaders):
+                return self._spec(name, place, None)
+        return None
+
+    def _spec(self, name: str, place: str, loader: LibLoader | None) -> ModuleSpec:
+        """Without a loader: a package without `__init__.py`."""
+        file = f"{place}/" if loader is None else loader.file
+        make = type(sys.__spec__)  # ModuleSpec, without an import
+        spec = make(name, loader, origin=file, is_package=file != f"{place}.py")  # type: ignore[arg-type]
+        if spec.submodule_search_locations is not None:
+            spec.submodule_search_locations.append(f"{LIBS}{place}/")
+        spec.has_location = loader is not None
+        return spec
+
+    def owns(self, module: Any) -> bool:
+        spec = getattr(module, "__spec__", None)
+        places = getattr(spec, "submodule_search_locations", None) or ()
+        return isinstance(getattr(spec, "loader", None), LibLoader) or any(
+            isinstance(each, str) and each.startswith(LIBS) for each in places
+        )
+
+
 class CallRunner:
     """Makes the calls. Caches compiled programs, and records the process state to detect changes of it."""
 
@@ -50,6 +120,7 @@ class CallRunner:
         self.folder = os.getcwd()
         self.programs: dict[tuple[str, str], types.CodeType] = {}
         self.libs: set[str] = set()
+        self.finder = LibFinder()
         self.streams = _stream_identity()
         self.environ = dict(os.environ)
         self.path = list(sys.path)
@@ -79,12 +150,20 @@ class CallRunner:
         except BaseException as error:  # noqa: BLE001  # any exception of the playbook's code
             self._limit(None)
             out_of_memory = isinstance(error, MemoryError)
-            body = json.dumps(_describe_error(error, request["code"], name, self._is_beside)).encode()
+            sources = {file: each.text for file, each in self.finder.loaders.items()} | {name: request["code"]}
+            body = json.dumps(_describe_error(error, sources, name, self._is_beside)).encode()
         return b"-" + body if self._is_changed() or out_of_memory else b"+" + body
+
+    def load(self, request: dict[str, Any]) -> bytes:
+        """Take the modules of the playbook, before its first call."""
+        self.finder.load(request["libs"])
+        return b"+"
 
     def _enter(self, request: dict[str, Any]) -> None:
         """Set the working directory, the variables and the import path of the call. Raises CallError."""
         folder, self.folders = request.get("folder"), tuple(request.get("imports", ()))
+        script = request.get("script")
+        self.finder.roots = ("",) if script is None else (f"{script.rpartition('/')[0]}/".lstrip("/"), "")
         if folder is not None:
             try:
                 os.chdir(folder)
@@ -105,10 +184,11 @@ class CallRunner:
 
     def _leave(self) -> None:
         """Undo `_enter`. Modules beside a playbook are forgotten, because they belong to that playbook alone."""
-        if self.folders:
+        if self.finder.loaders or self.folders:
             if len(sys.modules) != len(self.modules):
                 for name in sys.modules.keys() - self.modules:
-                    if self._is_beside(_file_of(sys.modules[name])):
+                    module = sys.modules[name]
+                    if self.finder.owns(module) or self._is_beside(_file_of(module)):
                         del sys.modules[name]
                 self.modules = set(sys.modules)
                 for folder in [each for each in sys.path_importer_cache if self._is_beside(os.path.join(each, ""))]:
@@ -121,6 +201,8 @@ class CallRunner:
 
     def _is_beside(self, file: str) -> bool:
         """Does the file belong to the playbook? Installed packages may be in the same folder, in `.venv`."""
+        if file in self.finder.loaders:
+            return True
         inside, installed = (tuple(os.path.join(each, "") for each in paths) for paths in (self.folders, self.path))
         return file.startswith(inside) and not file.startswith(installed)
 
@@ -393,7 +475,9 @@ def _is_deep(value: Any) -> bool:
     return bool(level)
 
 
-def _describe_error(error: BaseException, code: str, name: str, is_beside: Callable[[str], bool]) -> dict[str, Any]:
+def _describe_error(
+    error: BaseException, sources: dict[str, str], name: str, is_beside: Callable[[str], bool]
+) -> dict[str, Any]:
     """The error with a traceback of the playbook's own lines, without those of this file or of libraries."""
     if isinstance(error, CallError):
         return {"error": {"kind": error.kind, "message": str(error), "details": {}}, "exception": {}}
@@ -410,8 +494,9 @@ def _describe_error(error: BaseException, code: str, name: str, is_beside: Calla
     if isinstance(error, MemoryError):
         message += " (the limit is spec.memory_mb)"
     if isinstance(error, ModuleNotFoundError):
-        message += " (install the package on the worker, or list it under `requirements`)"
-    trace = [f"{_where(*each, name)}\n    {_source(*each[:2], name, code)}" for each in positions]
+        message += " (install the package on the worker, or list it under `requirements`; a module of your own must be"
+        message += " beside the playbook file, and on a server under `libs` of the playbook)"
+    trace = [f"{_where(*each, name)}\n    {_source(*each[:2], sources)}" for each in positions]
     if len(trace) > TRACEBACK_LINES_MAX:
         trace = [f"… {len(trace) - TRACEBACK_LINES_MAX} more", *trace[-TRACEBACK_LINES_MAX:]]
     own = [line for file, line, _ in positions if file == name]
@@ -441,9 +526,9 @@ def _where(file: str, line: int, inside: str, name: str) -> str:
     return f"{position}, in {inside}" if inside not in ("", "<module>") else position
 
 
-def _source(file: str, line: int, name: str, code: str) -> str:
-    if file == name:
-        lines = code.splitlines()
+def _source(file: str, line: int, sources: dict[str, str]) -> str:
+    if file in sources:
+        lines = sources[file].splitlines()
     else:
         import linecache
 
@@ -483,7 +568,8 @@ def main() -> None:
     runner = CallRunner()
     while True:
         (length,) = _LENGTH.unpack(_read(channel, _LENGTH.size))
-        body = runner.call(json.loads(_read(channel, length)))
+        request = json.loads(_read(channel, length))
+        body = runner.load(request) if "code" not in request else runner.call(request)
         try:
             channel.sendall(_LENGTH.pack(len(body)) + body)
         except OSError:

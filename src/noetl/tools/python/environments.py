@@ -19,6 +19,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from noetl.output import Output, failed
+from noetl.tool import ToolUser
 from noetl.tools.environment import argument_text
 from noetl.tools.errors import InvalidInput, ToolError
 from noetl.tools.process_guard.guard import GuardPool
@@ -54,16 +55,17 @@ class EnvironmentFailure(ToolError):
 class Environments:
     """The cached environments of this machine. Two calls that need the same one wait for one installation."""
 
-    def __init__(self) -> None:
+    def __init__(self, user: ToolUser | None = None) -> None:
+        self._user = user
         self._locks: dict[Path, asyncio.Lock] = {}
 
     async def python(self, requirements: list[str], say: Callable[[str], None]) -> str:
         """The interpreter of the environment; `say` gets uv's lines. Raises ToolError and OSError."""
         needed = _checked(requirements)
-        folder = _cache_folder() / _digest(needed)
+        folder = _cache_folder(self._user) / _digest(needed)
         async with self._locks.setdefault(folder, asyncio.Lock()):
             if not folder.is_dir():
-                await _make(folder, needed, say)
+                await _make(folder, needed, say, self._user)
         os.utime(folder)
         return str(folder / "bin" / "python")
 
@@ -86,9 +88,9 @@ def _digest(requirements: list[str]) -> str:
     return hashlib.sha256(body.encode()).hexdigest()[:32]
 
 
-def _cache_folder() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return Path(base) / "noetl" / "python"
+def _cache_folder(user: ToolUser | None = None) -> Path:
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(user.home if user else os.path.expanduser("~"), ".cache")
+    return Path(base) / "noetl" / (f"python-{user.name}" if user else "python")
 
 
 def find_uv(python: str = sys.executable, path: str | None = None) -> str:
@@ -103,20 +105,22 @@ def find_uv(python: str = sys.executable, path: str | None = None) -> str:
     return found
 
 
-async def _make(folder: Path, requirements: list[str], say: Callable[[str], None]) -> None:
+async def _make(folder: Path, requirements: list[str], say: Callable[[str], None], user: ToolUser | None) -> None:
     """Raises EnvironmentFailure and OSError. A cancelled or failed installation leaves nothing behind."""
     uv = find_uv()
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
+        if user is not None:
+            user.give(str(draft))
     except OSError as error:
         where = f'the folder for environments, "{folder.parent}", cannot be written'
         raise EnvironmentFailure(f"{where}: {error.strerror}; set XDG_CACHE_HOME to another one") from error
     try:
         made = draft / "env"
-        await _run(uv, ["venv", "--quiet", "--relocatable", "--python", sys.executable, str(made)], draft, say)
+        await _run(uv, ["venv", "--quiet", "--relocatable", "--python", sys.executable, str(made)], draft, say, user)
         python = str(made / "bin" / "python")
-        await _run(uv, ["pip", "install", "--python", python, "--", *requirements], draft, say)
+        await _run(uv, ["pip", "install", "--python", python, "--", *requirements], draft, say, user)
         _rename(made, folder)
         await asyncio.to_thread(_remove_unused, folder)
     finally:
@@ -132,11 +136,13 @@ def _rename(made: Path, folder: Path) -> None:
             raise
 
 
-async def _run(uv: str, arguments: list[str], cwd: Path, say: Callable[[str], None]) -> None:
+async def _run(uv: str, arguments: list[str], cwd: Path, say: Callable[[str], None], user: ToolUser | None) -> None:
     """Raises EnvironmentFailure with uv's reason."""
     env = {name: value for name, value in os.environ.items() if INHERITED.fullmatch(name)}
+    if user is not None:
+        env.setdefault("UV_CACHE_DIR", str(cwd / "uv"))  # the user may not write to the cache of the worker
     command = ShellCommand([uv, "--color", "never", "--no-progress", *arguments], env, str(cwd), b"")
-    guards = GuardPool()
+    guards = GuardPool(user)
     try:
         with (
             LineForwarder(say) as lines,

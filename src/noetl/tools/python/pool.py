@@ -14,17 +14,17 @@ import shutil
 import socket
 import struct
 import sys
-import tempfile
 from asyncio import AbstractEventLoop, Future
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Literal, NamedTuple
 
 import msgspec
 
 from noetl.output import JSON
-from noetl.tool import discard
+from noetl.tool import ToolUser, discard
 from noetl.tools.errors import TooLarge
 from noetl.tools.process_guard.child import CHANNEL
 from noetl.tools.process_guard.guard import END_S, TOO_MANY_PROCESSES, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
@@ -37,6 +37,7 @@ FRAME_BYTES_MAX = 64 * 1024 * 1024 + 4_096  # a response of maximum size, with i
 PRINTED_BYTES_MAX = 64 * 1024  # of each stream and call
 GRACE_S = 0.5  # for a child that closed its socket to exit, so that its exit status is known
 INHERITED = ("PATH", "HOME", "LANG", "TZ")  # other variables of the worker may be secrets
+NO_LIBS: Mapping[str, str] = MappingProxyType({})
 CHILD = Path(__file__).with_name("child.py")
 
 _LENGTH = struct.Struct(">I")
@@ -107,6 +108,7 @@ class PythonChild(asyncio.Protocol):
         self.python = python  # the interpreter
         self.playbook: object = None  # whose code it has run; None: of no playbook yet
         self.restrictions: Restrictions | None = None
+        self.has_libs = False  # it has the modules of its playbook
         self.folder = folder  # its working directory, empty between calls
         self.calls = 0
         self.dead = False  # it can make no further call
@@ -121,7 +123,7 @@ class PythonChild(asyncio.Protocol):
     async def start(cls, guard: ProcessGuard, python: str, restrictions: Restrictions | None = None) -> PythonChild:
         """Raises OSError if no process can be started, and SandboxFailed; the caller then returns the guard."""
         loop = asyncio.get_running_loop()
-        folder = tempfile.mkdtemp(prefix="noetl-python-")
+        folder = guard.new_folder("noetl-python-")
         ours, theirs = socket.socketpair()
         stdout, stderr = OutputPipe(loop), OutputPipe(loop)
         child = cls(guard, stdout, stderr, python, folder)
@@ -198,6 +200,12 @@ class PythonChild(asyncio.Protocol):
             self.dead = True  # the child itself asks to be replaced
         return ChildResponse(body[1:], *self._take_output())
 
+    async def load(self, libs: Mapping[str, str]) -> ChildResponse | None:
+        """Send the modules of the playbook, once. Returns a response if the child has ended."""
+        self.has_libs = True
+        response = await self.call(msgspec.json.encode({"libs": libs}), discard, discard)
+        return response if self.dead else None
+
     def _take_output(self) -> tuple[str, str]:
         """Standard output and standard error so far; later output is not forwarded."""
         taken = self._stdout.take(), self._stderr.take()
@@ -256,11 +264,11 @@ class PythonPool:
     If several playbooks use it, an unused process is kept ready for the next one.
     """
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, user: ToolUser | None = None) -> None:
         self.size = size
         self._free = asyncio.Semaphore(size)
         self._idle: list[PythonChild] = []
-        self._guards = GuardPool()
+        self._guards = GuardPool(user)
         self._ending: set[asyncio.Task[None]] = set()
         self._spare: asyncio.Task[PythonChild | None] | None = None
         self._first: object = None  # the first playbook
@@ -274,16 +282,23 @@ class PythonPool:
         restrictions: Restrictions | None = None,
         *,
         write: Callable[[Literal["out", "err"], bytes], None] = discard,
+        libs: Mapping[str, str] = NO_LIBS,
     ) -> ChildResponse:
-        """`python`: the interpreter. Raises OSError if no process can be started, TooLarge and SandboxFailed."""
+        """`python`: the interpreter. `libs`: the modules of the playbook.
+
+        Raises OSError if no process can be started, TooLarge and SandboxFailed.
+        """
         body = msgspec.json.encode(request)
         if len(body) > FRAME_BYTES_MAX:
             raise TooLarge(f"the input has {len(body):,} bytes (limit FRAME_BYTES_MAX: {FRAME_BYTES_MAX:,})")
         async with self._free:
             child = await self._child(python, playbook, restrictions)
             try:
-                with LineForwarder(say) as lines:
-                    response = await child.call(body, forwarding(lines, write, "out"), forwarding(lines, write, "err"))
+                response = await child.load(libs) if libs and not child.has_libs else None
+                if response is None:
+                    with LineForwarder(say) as lines:
+                        out, err = forwarding(lines, write, "out"), forwarding(lines, write, "err")
+                        response = await child.call(body, out, err)
             except BaseException:
                 self._drop(child)
                 raise

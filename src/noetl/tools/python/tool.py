@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ from msgspec import Meta, Struct
 
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Fixed, Raw, Sandbox
-from noetl.tool import Call, Tool
+from noetl.tool import Call, CodeFiles, Tool, ToolUser
 from noetl.tools.errors import InvalidInput, ToolError
 from noetl.tools.sandbox import restrictions
 
@@ -86,8 +87,9 @@ class PythonTool(Tool):
     server, or whose folder no longer exists, has an empty folder, which is cleared after each call.
 
     The code can import modules beside the playbook file, and a `script` also those beside itself. The standard
-    library takes precedence over them, and they take precedence over installed packages. On a server there are
-    no such modules: put them into a package and list it under `requirements`.
+    library takes precedence over them, and they take precedence over installed packages. On a server the modules
+    are in the text of the playbook, under `libs`: `noetl register` and `noetl run --server` add those that the code
+    imports. Only Python files are added, and only for imports that are written in the code.
 
     The code sees the environment variables PATH, HOME, LANG and TZ of the worker, and those of `env`. Other
     variables of the worker may be secrets; pass a secret with `keychain` in `env` or `input`.
@@ -106,6 +108,7 @@ class PythonTool(Tool):
     kind = "python"
     failures = ("python", "limit", "sandbox")
     ignores = ("auth", "timeout.connect", "timeout.read")
+    runs_programs = True
     unjudged = "depth"
     Input = PythonInput
     Spec = PythonSpec
@@ -122,8 +125,9 @@ code: |
       return {"sum": sum(numbers)}
 """
 
-    def __init__(self, children: int | None = None) -> None:
+    def __init__(self, children: int | None = None, user: ToolUser | None = None) -> None:
         self._children = children  # None: one for each CPU core (D87)
+        self._user = user
         self._pool: PythonPool | None = None
         self._environments: Environments | None = None
 
@@ -138,8 +142,9 @@ code: |
             if input.requirements:
                 python = await self._interpreter(input.requirements, call)
             limits = restrictions(spec.sandbox, call.folder)
+            pool = self._children_pool()
             return _output(
-                await self._children_pool().call(request, call.say, python, call.playbook, limits, write=call.write)
+                await pool.call(request, call.say, python, call.playbook, limits, write=call.write, libs=call.libs)
             )
         except msgspec.ValidationError as error:
             return failed("input", f"spec: {error}")
@@ -155,8 +160,27 @@ code: |
         if self._environments is None:
             from noetl.tools.python.environments import Environments
 
-            self._environments = Environments()
+            self._environments = Environments(self._user)
         return await self._environments.python(requirements, call.say)
+
+    @classmethod
+    def code_files(cls, fields: Mapping[str, JSON], folder: str | None) -> CodeFiles:
+        """The script, and the modules that the code imports."""
+        from noetl.tools.python.modules import modules_beside
+
+        code, script = fields.get("code"), fields.get("script")
+        folders = [] if folder is None else [Path(folder)]
+        if not isinstance(script, str):
+            return modules_beside(code, None, folders) if isinstance(code, str) else CodeFiles()
+        if folder is None:
+            return CodeFiles(complete=False)
+        try:
+            text, file = _read(script, folder)
+        except InvalidInput:  # the call fails
+            return CodeFiles((Path(folder) / script,), complete=False)
+        path = Path(file)
+        paths, complete = modules_beside(text, path, list(dict.fromkeys([path.parent, *folders])))
+        return CodeFiles((path, *paths), complete)
 
     def _children_pool(self) -> PythonPool:
         if self._pool is None:
@@ -164,7 +188,7 @@ code: |
 
             from noetl.tools.python.pool import PythonPool
 
-            self._pool = PythonPool(self._children or os.cpu_count() or 1)
+            self._pool = PythonPool(self._children or os.cpu_count() or 1, self._user)
         return self._pool
 
     async def close(self) -> None:
@@ -177,8 +201,8 @@ async def _request(input: PythonInput, spec: PythonSpec, call: Call) -> dict[str
     """The request to the child. Raises InvalidInput."""
     from noetl.tools.environment import environment_variables
 
-    code, file = await _source(input, call.folder)
-    folders = [str(Path(file).parent)] if file is not None else []
+    code, file, lib = await _source(input, call)
+    folders = [str(Path(file).parent)] if file is not None and lib is None else []
     return {
         "code": code,
         "name": file or CODE_NAME,
@@ -188,19 +212,23 @@ async def _request(input: PythonInput, spec: PythonSpec, call: Call) -> dict[str
         "memory_mb": min(spec.memory_mb, MEMORY_MB_MAX),
         "folder": call.folder,
         "imports": list(dict.fromkeys([*folders, *([] if call.folder is None else [call.folder])])),
+        "script": lib,
         "env": environment_variables(input.env) if input.env else {},
     }
 
 
-async def _source(input: PythonInput, folder: str | None) -> tuple[str, str | None]:
-    """The code, and the path of its file. Raises InvalidInput."""
+async def _source(input: PythonInput, call: Call) -> tuple[str, str | None, str | None]:
+    """The code, the path of its file, and its name in `libs` if it is there. Raises InvalidInput."""
     if input.code is not None:
-        return input.code, None
+        return input.code, None, None
     if input.script is None:
         raise InvalidInput("`code` or `script` is required")
+    name = Path(input.script).as_posix()
+    if name in call.libs:
+        return call.libs[name], name, name
     import asyncio
 
-    return await asyncio.to_thread(_read, input.script, folder)
+    return *await asyncio.to_thread(_read, input.script, call.folder), None
 
 
 def _read(script: str, folder: str | None) -> tuple[str, str]:

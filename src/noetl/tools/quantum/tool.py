@@ -15,7 +15,7 @@ from msgspec import Meta, Struct
 
 from noetl.errors import NoetlError
 from noetl.output import JSON, Output, failed
-from noetl.tool import Call, Tool
+from noetl.tool import Call, Tool, ToolUser
 from noetl.tools.errors import InvalidInput, not_installed, store_failure
 
 if TYPE_CHECKING:
@@ -101,6 +101,7 @@ class QuantumTool(Tool):
     kind = "quantum"
     failures = ("quantum",)
     ignores = ("auth", "timeout.connect", "timeout.read")
+    runs_programs = True
     Input = QuantumInput
     Spec = QuantumSpec
     defaults = {"timeout": 600}
@@ -119,7 +120,8 @@ circuit: |
   c = measure q;
 """
 
-    def __init__(self) -> None:
+    def __init__(self, user: ToolUser | None = None) -> None:
+        self._user = user
         self._pool: PythonPool | None = None
         self._runs: dict[str, asyncio.Task[Output]] = {}  # by id, oldest first
 
@@ -206,7 +208,7 @@ circuit: |
         if self._pool is None:
             from noetl.tools.python.pool import PythonPool
 
-            self._pool = PythonPool(1)  # one run uses all CPU cores
+            self._pool = PythonPool(1, self._user)  # one run uses all CPU cores
         return self._pool
 
     async def close(self) -> None:

@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, NamedTuple
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 INLINE_BYTES_MAX = 64 * 1024  # of each stream, in the output itself
 PARSED_BYTES_MAX = 64 * 1024 * 1024  # of standard output that is parsed as JSON
 CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
+AT_ONCE_BYTES = 1 << 20  # of a stream that are read as fast as they arrive
+PAUSE = 12  # times the duration of a read: a program that prints more has to wait, and not the other calls
+PAUSE_S_MAX = 0.05
 INHERITED = ("PATH", "HOME", "LANG")
 PATH = "/usr/local/bin:/usr/bin:/bin"  # if the worker has no PATH
 SHELL = "/bin/sh"
@@ -170,15 +173,22 @@ async def run_command(
 
     A cancellation kills it. Raises OSError if it cannot be started, InvalidInput and SandboxFailed.
     """
-    if command.restrictions is not None:
-        folder = tempfile.mkdtemp(prefix="noetl-shell-")
-        limits = command.restrictions._replace(writable=(*command.restrictions.writable, folder))
-        command = command._replace(env={**command.env, "TMPDIR": folder}, restrictions=limits)
-        try:
-            return await _run(command, stdout, stderr, guards)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
-    return await _run(command, stdout, stderr, guards)
+    async with with_temp_folder(command, guards) as prepared:
+        return await _run(prepared, stdout, stderr, guards)
+
+
+@asynccontextmanager
+async def with_temp_folder(command: ShellCommand, guards: GuardPool) -> AsyncIterator[ShellCommand]:
+    """With restrictions: a folder for temporary files, because the program may not write into /tmp."""
+    if command.restrictions is None:
+        yield command
+        return
+    folder = guards.new_folder("noetl-program-")
+    limits = command.restrictions._replace(writable=(*command.restrictions.writable, folder))
+    try:
+        yield command._replace(env={**command.env, "TMPDIR": folder}, restrictions=limits)
+    finally:
+        await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
 async def _run(
@@ -201,6 +211,7 @@ class ShellProcess:
         self._guard = guard
         self._loop = asyncio.get_running_loop()
         self._streams: dict[int, CapturedStream] = {}
+        self._pauses: dict[int, asyncio.TimerHandle] = {}  # pipe → when it is read again
         self._full = asyncio.Event()
 
     def __enter__(self) -> ShellProcess:
@@ -210,6 +221,8 @@ class ShellProcess:
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
         self._guard.end()
+        for pause in self._pauses.values():
+            pause.cancel()
         for pipe, captured in list(self._streams.items()):
             self._loop.remove_reader(pipe)
             _drain(pipe, captured)
@@ -231,7 +244,7 @@ class ShellProcess:
                 stdin.seek(0)
                 fds = (stdin.fileno(), *theirs)
                 spec = ProcessSpec(command.argv, command.env, command.cwd or os.getcwd(), fds, command.restrictions)
-                await _start(self._guard, spec)
+                await start_program(self._guard, spec)
         finally:
             for each in theirs:
                 os.close(each)
@@ -255,7 +268,7 @@ class ShellProcess:
             full.cancel()
 
     def _read(self, pipe: int) -> None:
-        captured = self._streams[pipe]
+        captured, began = self._streams[pipe], self._loop.time()
         try:
             chunk = os.read(pipe, CHUNK_BYTES)
         except BlockingIOError:
@@ -264,10 +277,20 @@ class ShellProcess:
             captured.add(chunk)
             if captured.full:
                 self._full.set()
+            elif captured.size > AT_ONCE_BYTES:
+                self._pause(pipe, min((self._loop.time() - began) * PAUSE, PAUSE_S_MAX))
         else:
             self._loop.remove_reader(pipe)
             del self._streams[pipe]
             os.close(pipe)
+
+    def _pause(self, pipe: int, seconds: float) -> None:
+        self._loop.remove_reader(pipe)
+        self._pauses[pipe] = self._loop.call_later(seconds, self._read_again, pipe)
+
+    def _read_again(self, pipe: int) -> None:
+        del self._pauses[pipe]
+        self._loop.add_reader(pipe, self._read, pipe)
 
 
 def _drain(pipe: int, captured: CapturedStream) -> None:
@@ -277,7 +300,7 @@ def _drain(pipe: int, captured: CapturedStream) -> None:
             captured.add(chunk)
 
 
-async def _start(guard: ProcessGuard, program: ProcessSpec) -> None:
+async def start_program(guard: ProcessGuard, program: ProcessSpec) -> None:
     try:
         await guard.run(program)
     except OSError as error:

@@ -5,6 +5,7 @@ process.py starts and ends the process. This module has the fields and the outpu
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -13,7 +14,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from noetl.errors import NoetlError
 from noetl.output import JSON, Failure, Output, failed
 from noetl.playbook.kinds import Sandbox, Shell
-from noetl.tool import Call, Tool
+from noetl.tool import Call, CodeFiles, Tool, ToolUser
 from noetl.tools.errors import TooLarge, ToolError, store_failure
 from noetl.tools.sandbox import restrictions
 
@@ -110,6 +111,7 @@ class ShellTool(Tool):
     kind = "shell"
     failures = ("shell", "limit", "sandbox")
     ignores = ("auth", "timeout.connect", "timeout.read")
+    runs_programs = True
     Input = ShellInput
     Spec = ShellSpec
     one_of = (("argv", "sh"),)
@@ -122,10 +124,18 @@ argv: [sort, -n]
 stdin: "10\\n9\\n"
 """
 
-    def __init__(self, processes: int | None = None) -> None:
+    def __init__(self, processes: int | None = None, user: ToolUser | None = None) -> None:
         self._processes = processes  # None: one for each CPU core (D87)
+        self._user = user
         self._free: Semaphore | None = None
         self._guards: GuardPool | None = None
+
+    @classmethod
+    def code_files(cls, fields: Mapping[str, JSON], folder: str | None) -> CodeFiles:
+        """The programs and scripts beside the playbook that the command names. It may read other files."""
+        from noetl.tools.shell.words import scripts_named
+
+        return CodeFiles(() if folder is None else tuple(scripts_named(fields, folder)), complete=False)
 
     async def run(self, input: ShellInput, call: Call) -> Output:
         from noetl.tools.process_guard.lines import LineForwarder, forwarding
@@ -170,7 +180,7 @@ stdin: "10\\n9\\n"
         if self._guards is None:
             from noetl.tools.process_guard.guard import GuardPool
 
-            self._guards = GuardPool()
+            self._guards = GuardPool(self._user)
         return self._guards
 
     async def close(self) -> None:

@@ -43,16 +43,17 @@ class StatementResult(NamedTuple):
     rowcount: int | None  # rows returned or changed; None: the database does not report it
 
 
-def parse_statements(sql: Sql, params: Params = None, *, style: Style = "$") -> list[Statement]:
+def parse_statements(sql: Sql, params: Params = None, *, style: Style = "$", places: bool = True) -> list[Statement]:
     """The statements in `sql`, without empty ones. Raises InvalidInput.
 
-    `style`: a question mark is a parameter in SQLite and DuckDB, and an operator in PostgreSQL.
+    `style`: a question mark is a parameter in SQLite and DuckDB, and an operator in PostgreSQL. `places`: `$1` is a
+    parameter; in Snowflake it is a column of a file.
     """
-    return _Parser(sql, params, style).parse()
+    return _Parser(sql, params, style, places=places).parse()
 
 
-def parse_statement(sql: Sql, params: Params = None, *, style: Style = "$") -> Statement:
-    found = parse_statements(sql, params, style=style)
+def parse_statement(sql: Sql, params: Params = None, *, style: Style = "$", places: bool = True) -> Statement:
+    found = parse_statements(sql, params, style=style, places=places)
     if len(found) != 1:
         raise InvalidInput(f"`query` must be one statement, but has {len(found)}; use `command` for several")
     return found[0]
@@ -119,12 +120,13 @@ class _Draft:
 
 
 class _Parser:
-    def __init__(self, sql: Sql, params: Params, style: Style) -> None:
+    def __init__(self, sql: Sql, params: Params, style: Style, *, places: bool) -> None:
         if isinstance(params, list) and sql.values:
             raise InvalidInput("`params` is a list and the SQL contains {{ }}; use only one of them, or :name")
         self.sql = sql
         self.params = params
         self.style = style
+        self.places = places
         self.drafts = [_Draft()]
         self.used: set[int] = set()  # indexes into a list of params
         self.marks = 0  # question marks so far
@@ -168,7 +170,7 @@ class _Parser:
     def _param(self, token: SqlToken, piece: str) -> Iterator[tuple[JSON, str | int | None]]:
         """The value of a parameter in the text; yields nothing if the token is not a parameter."""
         word = piece[token.start : token.end]
-        if token.kind == "place":
+        if token.kind == "place" and self.places:
             yield self._from_list(int(word[1:]) - 1, word), word
         elif token.kind == "mark" and self.style == "?":
             self.marks += 1

@@ -176,6 +176,8 @@ def insert(body: Map, entry: LayoutEntry, *, before: tuple[str, ...] = (), after
 def move(entry: LayoutEntry, source: Map, target: Map) -> None:
     """Move an entry with its comments to the end of another mapping."""
     detach(source, entry)
+    if "#" in entry.glue:
+        entry.glue = ""  # its comment has stayed
     target.entries.append(entry)
 
 

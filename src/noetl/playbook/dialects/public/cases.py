@@ -157,6 +157,8 @@ def _actions(book: Book, step: StepPart, then: Node) -> _Actions | None:
                 made.writes.append(entry)
             elif entry.name == "retry":
                 made.retries.append(entry)
+            elif entry.name == "log" and isinstance(entry.value, Leaf):
+                book.note(entry.start, "dropped", "the event log contains the result anyway; `log` was removed")
             elif entry.name == "result":
                 refused = not _result(book, step, entry) or refused
             elif entry.name in _REFUSED or not isinstance(entry.value, Map):
@@ -378,6 +380,8 @@ def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> 
     position = next(index for index, each in enumerate(workflow.entries) if each.value is step.body)
     names = book.step_names
     made: list[tuple[str, Map]] = []
+    made_name = step.name.replace("-", "_")
+    reads_error = False
     for entry in actions.tools:
         name = f"{step.name}_{entry.name}"
         while name in names:
@@ -388,6 +392,7 @@ def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> 
         tool = entry.value
         for leaf in leaves(tool) if step.name.isidentifier() else ():
             point(leaf, _OWN, step.name)  # the result of the step that had the branch
+            reads_error = _read_error(leaf, f"ctx.{made_name}_error") or reads_error
         if tool.get("tool") is not None:
             for each in list(tool.entries):
                 move(each, tool, body)
@@ -407,5 +412,23 @@ def _tools(book: Book, step: StepPart, when: LayoutEntry, actions: _Actions) -> 
         holder = item(body)
         holder.start = body.start
         workflow.entries.insert(position + 1 + index, holder)
-    actions.arcs[:] = [Map(entries=[new("step", scalar(made[0][0]), when.start)], start=when.start)]
+    arc = Map(entries=[new("step", scalar(made[0][0]), when.start)], start=when.start)
+    if reads_error:
+        value = quoted("{{ output.error.message | default(none) }}")
+        arc.entries.append(new("set", Map(entries=[new(f"ctx.{made_name}_error", value, when.start)]), when.start))
+    actions.arcs[:] = [arc]
     return True
+
+
+def _read_error(leaf: Leaf, name: str) -> bool:
+    """`event.error` exists on arcs only: the tool of a branch reads what the arc stores."""
+    parsed = parse(leaf.text)
+    edits = [
+        TextEdit(reading.start, reading.parts[0].end, name)
+        for reading in (parsed.readings if parsed is not None else [])
+        if reading.path[:2] == ("event", "error")
+    ]
+    if edits:
+        made = replace(leaf, edits)
+        leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
+    return bool(edits)

@@ -14,7 +14,7 @@ from noetl.playbook.dialects.public.book import Book, change_text, discard, is_t
 from noetl.playbook.dialects.template_tokens import parse
 
 MARK = "# by noetl migrate"
-_MODULES = ("json", "os", "datetime", "uuid", "re", "time", "math", "random", "base64", "hashlib", "asyncio")
+MODULES = ("json", "os", "datetime", "uuid", "re", "time", "math", "random", "base64", "hashlib", "asyncio")
 _LITERAL = re.compile(
     r"""(?<![\w"'])(?P<quote>"{3}|'{3}|"|')(?P<body>\{\{.*?\}\})(?P=quote)|(?P<bare>\{\{.*?\}\})""", re.DOTALL
 )
@@ -259,7 +259,7 @@ def provided_names(book: Book) -> None:
         if inputs is None and task.body.get("input") is not None:
             continue
         given = [each.name for each in inputs.entries] if inputs is not None else []
-        lines = [f"import {name}" for name in _MODULES if name in free and name not in given]
+        lines = [f"import {name}" for name in MODULES if name in free and name not in given]
         wanted = _wanted(book, step, text, free - set(given), given)
         whole = [name for name in ("input_data", "args", "_input", "kwargs") if name in free and name not in given]
         parameters = main_parameters(text) or []

@@ -78,7 +78,12 @@ _GOOGLE = (  # the libraries of Google read a file
     "_key_file.write(os.environ['GOOGLE_SERVICE_ACCOUNT']); _key_file.flush()",
     "os.environ['GOOGLE_APPLICATION_CREDENTIALS'] = _key_file.name",
 )
-_NEEDS = {"postgres": ("postgres", "pg"), "http": ("bearer", "basic", "api_key", "header", "oauth2", "token")}
+_NEEDS = {
+    "postgres": ("postgres", "pg"),
+    "snowflake": ("snowflake",),
+    "http": ("bearer", "basic", "api_key", "header", "oauth2", "token"),
+}
+_FIELDS_IN_INPUT = ("http", "postgres", "duckdb", "snowflake")
 
 
 def auth_forms(book: Book) -> None:
@@ -86,13 +91,17 @@ def auth_forms(book: Book) -> None:
     for _, task in book.tasks():
         for key in ("credential", "credentials"):
             entry = task.body.entry(key)
-            if entry is not None and task.body.get("auth") is None:
+            named = task.body.entry("auth")
+            if entry is not None and named is not None and parts.is_null(named.value):
+                discard(task.body, named)
+                named = None
+            if entry is not None and named is None:
                 rename(entry, "auth")
                 book.changed()
             elif entry is not None and task.kind != "python":
                 discard(task.body, entry)
                 book.note(entry.start, "dropped", f"`{key}` stands beside `auth`; it was removed")
-        for holder in (task.body, task.body.map("input") if task.kind in ("http", "postgres", "duckdb") else None):
+        for holder in (task.body, task.body.map("input") if task.kind in _FIELDS_IN_INPUT else None):
             entry = holder.entry("auth") if holder is not None else None
             if holder is not None and entry is not None:
                 _auth(book, task, holder, entry)
@@ -126,12 +135,28 @@ def read_credentials(book: Book) -> None:
                     made = table(name=scalar(name), kind=plain("secret_manager"), provider=plain("gcp"))
                     made.entries.append(new("key", scalar(key), each.start))
                     declare(book, name, each.start, made=made)
+            given = body.text("key") or body.text("credential")
+            given = default_of(book, given) if given is not None and is_template(given) else given
+            if task.kind == "http" and given is not None and _VALID.match(given):
+                read = _fields_read(task.body, alias.name)
+                names |= {(alias.name, field): f"{given}.{field}" for field in read}
+                if read:
+                    declare(book, given, alias.start)
+                    words = f'"{given}" is a stored JSON object with {", ".join(sorted(read))}'
+                    book.note(alias.start, "keychain-stored", f"templates read the credential: {words}")
         if entry is None or not names or len({alias for alias, _ in names}) < len(aliases):
             continue
         discard(task.body, entry)
         for leaf in leaves(task.body):
             _read(leaf, names)
         book.changed()
+
+
+def _fields_read(body: Map, alias: str) -> set[str]:
+    """The fields of a credential that templates of the task read: `{{ auth.alias.field }}`."""
+    parsed = [parse(leaf.text) for leaf in leaves(body) if is_template(leaf.text)]
+    readings = [reading for each in parsed if each is not None for reading in each.readings]
+    return {each.path[2] for each in readings if each.path[:2] == ("auth", alias) and len(each.path) > 2}
 
 
 def _read(leaf: Leaf, names: dict[tuple[str, str], str]) -> None:
@@ -179,6 +204,11 @@ def _auth(book: Book, task: TaskPart, holder: Map, entry: LayoutEntry) -> None:
     book.changed()
 
 
+def cloud_kind(service: str) -> str:
+    """The keychain kind of a credential for a cloud."""
+    return next((kind for kind, words in _CLOUDS.items() if service in words), "stored")
+
+
 def _variables(book: Book, body: Map, holder: Map, entry: LayoutEntry) -> None:
     """`auth` of a python task: variables that the libraries of a cloud read."""
     assert isinstance(entry.value, Map)
@@ -189,8 +219,8 @@ def _variables(book: Book, body: Map, holder: Map, entry: LayoutEntry) -> None:
         service = body_of.text("service") or body_of.text("type") or body_of.text("tool") or ""
         key = body_of.text("key") or body_of.text("credential")
         name = default_of(book, key) if key is not None and is_template(key) else key
-        kind = next((kind for kind, words in _CLOUDS.items() if service in words), None)
-        if not name or kind is None or not _VALID.match(name):
+        kind = cloud_kind(service)
+        if not name or kind == "stored" or not _VALID.match(name):
             message = "`auth` of a python task with entries passed secrets as variables"
             book.refuse(entry.start, message, 'write `env: {NAME: "{{ keychain.<name>.<field> }}"}`')
             return

@@ -16,6 +16,7 @@ _OWN = {
     "python": frozenset({"code", "script", "args", "input", "libs"}),
     "postgres": frozenset({"query", "command", "commands", "auth", "params", "args", "input"}),
     "duckdb": frozenset({"query", "command", "commands", "database", "auth", "args", "input"}),
+    "snowflake": frozenset({"query", "command", "commands", "auth", "params", "args", "input"}),
     "shell": frozenset({"cmds", "command", "cmd", "sh", "argv", "env"}),
     "playbook": frozenset({"path", "args", "input", "payload"}),
 }
@@ -23,7 +24,8 @@ _UNREAD = {
     "http": ("output_select", "chunk", "output", "result", "description", "pool", "as"),
     "postgres": ("pool", "chunk", "output", "result", "description", "max_rows", "fetch"),
     "duckdb": ("output", "result", "description", "chunk"),
-    "python": ("output", "result", "description", "output_select", "chunk"),
+    "snowflake": ("output", "result", "description", "chunk", "fetch"),
+    "python": ("output", "result", "description", "output_select", "chunk", "accepts", "returns"),
     "playbook": ("return_step", "return_result", "result_step", "task", "description", "wait", "output_select"),
     "shell": ("description", "output"),
     "noop": ("description", "output"),
@@ -78,6 +80,10 @@ def _in_seconds(book: Book, entry: LayoutEntry, factor: float) -> None:
 def unread_fields(book: Book) -> None:
     """Fields that no engine reads, or that concern its storage."""
     for _, task in book.tasks():
+        typed = task.body.entry("type")
+        if typed is not None and text_of(typed.value) == task.kind:
+            discard(task.body, typed)
+            book.note(typed.start, "dropped", "`type` beside `kind` says the same; it was removed")
         for key in _UNREAD.get(task.kind or "", ()):
             entry = task.body.entry(key)
             if entry is None or (key == "result" and task.kind == "noop"):
@@ -88,7 +94,7 @@ def unread_fields(book: Book) -> None:
                 continue
             discard(task.body, entry)
             words = "; the task now waits for the child and returns its output" if key == "return_step" else ""
-            code = "child-result" if key.startswith("return") or key == "result_step" else "dropped"
+            code = "child-result" if key in ("return_step", "return_result", "result_step") else "dropped"
             book.note(entry.start, code, f"`{key}` of a {task.kind} task was removed{words}")
 
 

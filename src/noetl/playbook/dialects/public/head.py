@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import Leaf, List, Map, plain, rename
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, plain, rename
 from noetl.playbook.dialects.public.book import Book, child, discard, insert, is_empty, move, new, put, scalar, text_of
 
 _METADATA = ("name", "path", "description", "version")
@@ -144,20 +144,27 @@ def command_line(book: Book) -> None:
 
 
 def root_vars(book: Book) -> None:
-    """Root `vars` are defaults that the public engine ignored; they become workload keys."""
-    entry = book.root.entry("vars")
-    if entry is None:
-        return
-    words = "the public engine ignored root `vars`; they are now defaults in `workload`"
+    """Root `vars` and `ctx` are defaults; they become workload keys."""
+    for key in ("vars", "ctx"):
+        entry = book.root.entry(key)
+        if entry is not None:
+            _into_workload(book, entry)
+
+
+def _into_workload(book: Book, entry: LayoutEntry) -> None:
+    key = entry.name
+    words = f"root `{key}` are now defaults in `workload`"
+    if key == "vars":
+        words = "the public engine ignored root `vars`; they are now defaults in `workload`"
     if is_empty(entry.value):
         discard(book.root, entry)
-        book.note(entry.start, "dropped", "empty root `vars` have no effect")
+        book.note(entry.start, "dropped", f"empty root `{key}` have no effect")
         return
     workload = book.root.entry("workload")
     if not isinstance(entry.value, Map) or (
         workload is not None and not (isinstance(workload.value, Map) or parts.is_null(workload.value))
     ):
-        book.refuse(entry.start, "root `vars` cannot be merged into `workload`", "move its keys to `workload`")
+        book.refuse(entry.start, f"root `{key}` cannot be merged into `workload`", "move its keys to `workload`")
         return
     if workload is None:
         rename(entry, "workload")

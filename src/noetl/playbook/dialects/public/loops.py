@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, List, Map, item, leaves, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart
@@ -22,6 +24,10 @@ _FIELDS = (
     "chunk",
     "order_by",
     "enumerate",
+)
+_COMPARISON = re.compile(
+    r"\{\{\s*(?P<item>\w+)\.(?P<part>\w+)\s*(?P<test>==|!=|>=|<=|>|<)\s*"
+    r"(?P<value>'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?|[Tt]rue|[Ff]alse)\s*\}\}"
 )
 _MODES = {"async": "parallel", "concurrent": "parallel", "sync": "sequential", "serial": "sequential"}
 
@@ -197,6 +203,15 @@ def _filters(book: Book, loop: Map) -> None:
             discard(loop, limit)
             put(source, quoted(f"{{{{ ({inner})[:{bound}] }}}}"))
             book.changed()
+    for key in ("where", "filter"):
+        entry = loop.entry(key)
+        if entry is not None and source is not None and text is not None:
+            _selection(book, loop, source, entry)
+    for key in ("distribution", "distributed"):
+        entry = loop.entry(key)
+        if entry is not None:
+            discard(loop, entry)
+            book.note(entry.start, "dropped", f"`{key}` of a loop has no effect; it was removed")
     for key in ("where", "limit", "chunk", "order_by", "filter", "pagination"):
         entry = loop.entry(key)
         if entry is not None:
@@ -204,6 +219,21 @@ def _filters(book: Book, loop: Map) -> None:
             book.refuse(
                 entry.start, message, "write it as a filter in `in`, for example `| selectattr(…)`, `| sort`, `[:10]`"
             )
+
+
+def _selection(book: Book, loop: Map, source: LayoutEntry, entry: LayoutEntry) -> None:
+    """`filter: "{{ city.name != 'x' }}"` selects items of the collection, if it compares one part of an item."""
+    found = _COMPARISON.fullmatch((text_of(entry.value) or "").strip())
+    text = text_of(source.value) or ""
+    parsed = parse(text)
+    if found is None or found["item"] != loop.text("iterator") or parsed is None or not parsed.typed:
+        return
+    inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
+    put(source, quoted(f"{{{{ ({inner}) | selectattr('{found['part']}', '{found['test']}', {found['value']}) }}}}"))
+    discard(loop, entry)
+    book.note(
+        entry.start, "condition-read", f"`{entry.name}` of the loop selects items; later public engines ignored it"
+    )
 
 
 def _storage(book: Book, loop: Map) -> None:

@@ -69,7 +69,35 @@ class Resolver:
 
     def resolve(self, reading: PathRead, place: Place, template: ParsedTemplate) -> tuple[str, int] | None:
         """The new text of a path and how many of its parts it replaces; None: it stays."""
-        root, path = reading.root, reading.path[1:]
+        path = reading.path[1:]
+        if not (
+            self.book.public
+            and _is_list(template, reading)
+            and shapes.is_counted(self._result_kind(reading.root, place), path)
+        ):
+            return self._resolve(reading, place, template, path)
+        note = f"`{'.'.join(reading.path)}` before a filter for lists is the list of rows"
+        self.book.note(place.step.body.start, "rows-as-list", note)
+        found = self._resolve(reading, place, template, (*path, "rows"))
+        if found is None:
+            return None
+        text, count = found
+        return text + "".join(map(attribute, (*path, "rows")[count:])), len(path)
+
+    def _result_kind(self, root: str, place: Place) -> str:
+        """The kind of the task whose result has this name; "": it is no result."""
+        label = next((task for task in place.labels if task.name == root), None)
+        if label is not None:
+            return label.kind or ""
+        if root in self.sources:
+            return self.sources[root].kind
+        is_own = root in _OWN and place.kind and root not in self.workload and root not in self.written
+        return place.kind if is_own else ""
+
+    def _resolve(
+        self, reading: PathRead, place: Place, template: ParsedTemplate, path: tuple[str, ...]
+    ) -> tuple[str, int] | None:
+        root = reading.root
         label = next((task for task in place.labels if task.name == root), None)
         if label is not None:
             asked = template.tokens[reading.after].text == "is" if reading.after < len(template.tokens) else False
@@ -310,6 +338,15 @@ class Resolver:
             return None
         self.assumed.setdefault(root, reading.start)
         return f"workload.{root}", 0
+
+
+_LIST_FILTERS = frozenset({"length", "count", "first", "last", "map", "selectattr", "rejectattr", "list", "sum"})
+
+
+def _is_list(template: ParsedTemplate, reading: PathRead) -> bool:
+    """Does a filter follow that only makes sense for a list?"""
+    behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
+    return behind[:1] == ["|"] and behind[1:] != [] and behind[1] in _LIST_FILTERS
 
 
 def _defaulted(template: ParsedTemplate, reading: PathRead) -> bool:

@@ -30,8 +30,17 @@ _NEEDED = {
     "http": ("url",),
     "playbook": ("path", "document"),
     "postgres": ("query", "command", "copy"),
+    "snowflake": ("query", "command"),
     "python": ("code", "script"),
     "shell": ("sh", "argv"),
+}
+_ERROR_KIND = re.compile(
+    r"\b(?P<root>outcome|output)\.error\.kind\s*==\s*(?P<quote>['\"])(?P<kind>rate_limit|server_error|auth)(?P=quote)"
+)
+_STATUSES = {
+    "rate_limit": "{0}.http.status == 429",
+    "server_error": "({0}.http.status | default(0, true)) >= 500",
+    "auth": "{0}.http.status in [401, 403]",
 }
 
 
@@ -102,6 +111,36 @@ def as_pipeline(step: StepPart, owner: TaskPart, name: str) -> List:
         put(tool, List(entries=[first]))
     assert isinstance(tool.value, List)
     return tool.value
+
+
+def error_kinds(book: Book) -> None:
+    """`error.kind == 'rate_limit'` of a request is its status: the kind of all failed requests is `http`."""
+    for _, task in book.tasks():
+        policy = parts.policy(task.body) if task.kind == "http" else None
+        for rule in policy.rules if policy is not None else []:
+            entry = rule.entry("when") or rule.entry("expr")
+            leaf = entry.value if entry is not None else None
+            if not isinstance(leaf, Leaf):
+                continue
+            edits = [
+                TextEdit(found.start(), found.end(), _STATUSES[found["kind"]].format(found["root"]))
+                for found in _ERROR_KIND.finditer(leaf.text)
+            ]
+            if edits:
+                made = replace(leaf, edits)
+                leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
+                book.note(
+                    leaf.start, "error-kind", "the kind of a failed request is read from the status of its response"
+                )
+
+
+def insert_before(step: StepPart, owner: TaskPart, made: Map, name: str) -> None:
+    """Insert a task before another one, which gets a name if it has none."""
+    pipeline = as_pipeline(step, owner, name)
+    first = item(made)
+    first.start = owner.body.start
+    places = [each is owner.holder or each.value is owner.body for each in pipeline.entries]
+    pipeline.entries.insert(places.index(True), first)
 
 
 def point(leaf: Leaf, roots: tuple[str, ...], name: str) -> None:

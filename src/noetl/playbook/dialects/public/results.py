@@ -43,6 +43,8 @@ def result_kind(book: Book, step: StepPart) -> tuple[str, set[str] | None]:
         blocks = book.root.map("workbook")
         block = blocks.map(last.body.text("block") or "") if blocks is not None else None
         inner = parts.tasks(block) if block is not None else []
+        if inner and inner[-1].kind in shapes.SQL:
+            return inner[-1].kind or "", set()
         return "", (keys_of(inner[-1].body) if inner[-1].kind == "python" else set()) if inner else None
     return last.kind or "", keys_of(last.body)
 

@@ -36,11 +36,20 @@ def save_blocks(book: Book) -> None:
                     _block(book, step, holder, entry)
 
 
+def _records(value: Node) -> bool:
+    """Does it only write an event?"""
+    return isinstance(value, Map) and (value.text("tool") or value.text("storage")) in ("event_log", "event")
+
+
 def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     tool = step.body.entry("tool")
     tasks = parts.tasks(step.body)
     if isinstance(entry.value, Map) and tool is None and holder is step.body:
         _alone(book, entry, entry.value)
+        return
+    if isinstance(entry.value, List) and all(_records(each.value) for each in entry.value.entries):
+        discard(holder, entry)
+        book.note(entry.start, "dropped", f"the event log contains the results anyway; `{entry.name}` was removed")
         return
     if not isinstance(entry.value, Map) or tool is None or not tasks:
         book.refuse(entry.start, f"this `{entry.name}` is not a mapping beside a tool", _FIX)

@@ -61,6 +61,16 @@ def fields(kind: str, base: str) -> dict[str, str]:
             "status": _status(base),
             **error,
         }
+    if kind == "container":
+        return {
+            "status": f"('completed' if {base}.status == 'ok' else 'failed')",
+            "exit_code": f"{base}.container.exit_code",
+            "output": f"{base}.data",
+            "stdout": f"{base}.data",
+            "logs": f"{base}.data",
+            "job_name": f"{base}.container.name",
+            **error,
+        }
     if kind == "loop":
         stats = f"{{'total': {base}.meta.count, 'success': {base}.meta.succeeded, 'failed': {base}.meta.failed}}"
         return {"results": f"{base}.data", "data": f"{base}.data", "stats": stats}
@@ -71,6 +81,7 @@ _FULL = {
     "http": ("status_code", "headers", "url", "data", "body"),
     "playbook": ("status", "completed", "failed", "result"),
     "shell": ("returncode", "stdout", "stderr"),
+    "container": ("status", "exit_code", "output", "job_name"),
     "loop": ("results", "data", "stats"),
 }
 
@@ -103,6 +114,15 @@ def _wrapped(path: tuple[str, ...], known: dict[str, str]) -> int:
 def _enveloped(first: str | None, keys: set[str] | None) -> bool:
     """Code may return `{status, data}`, whose `data` the public engine reads by the name of the step."""
     return first is not None and keys is not None and {"status", "data"} <= keys and first not in keys
+
+
+def is_counted(kind: str, path: tuple[str, ...]) -> bool:
+    """Is this the result of a statement, of which a filter for lists can only mean the rows?
+
+    As a mapping it would always have the same length.
+    """
+    rest = path[next((skip for skip, part in enumerate(path) if part not in _WRAPPERS), len(path)) :]
+    return kind in SQL and (not rest or (len(rest) == 1 and rest[0].startswith("command_")))
 
 
 def read(kind: str, base: str, path: tuple[str, ...], keys: set[str] | None) -> ShapeRead:
@@ -157,4 +177,5 @@ def stored(kind: str, path: tuple[str, ...], keys: set[str] | None) -> tuple[tup
         return ("result",), 1 if first in ("data", "return_value") else 0, "result"
     if kind == "loop":
         return (), 0, ""
-    return ("data",) if kind == "http" else ("stdout",), 0, "data" if kind == "http" else "stdout"
+    part = {"http": "data", "container": "output"}.get(kind, "stdout")
+    return (part,), 0, part

@@ -12,7 +12,10 @@ from noetl.playbook.dialects.public.book import Book, discard, new, put, text_le
 _BASH = re.compile(
     r"\[\[ |pipefail|<<<|&>|\bsource |\$'|\bdeclare |\blocal -|=\(|\[@\]|\$\{\w+\^|\$\{\w+,,|\bmapfile |\bread -[a-z]*p"
 )
-_GO = re.compile(r"(?<!\{\{ ')\{\{-?\s*(?:\.|range\b|end\b|json\b|printf\b|index\s+\.|\$|if\s+\.|else\b)[^{}]*\}\}")
+_GO = re.compile(
+    r"(?<!\{\{ ')\{\{`[^`]*`\}\}"
+    r"|(?<!\{\{ ')\{\{-?\s*(?:\.|range\b|end\b|json\b|printf\b|index\s+\.|\$|if\s+\.|else\b)[^{}]*\}\}"
+)
 _KEYS = ("cmds", "command", "cmd", "commands", "script")
 
 

@@ -7,16 +7,19 @@ import binascii
 import re
 
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, rename
-from noetl.playbook.dialects.public.book import Book, change_text, discard, text_of
+from noetl.playbook.dialects.public.book import Book, change_text, discard, is_template, text_of
 from noetl.playbook.dialects.public.credentials import default_of
 from noetl.playbook.dialects.public.sql_bodies import TEMPLATE, body_values, without_comments
 from noetl.playbook.dialects.public.sql_groups import by_position
 from noetl.playbook.dialects.template_tokens import parse
 
-_KINDS = frozenset({"postgres", "duckdb", "ducklake"})
+_KINDS = frozenset({"postgres", "duckdb", "ducklake", "snowflake"})
 _INPUTS = {  # the fields that may be in `input`
     "postgres": frozenset({"query", "command", "copy", "params", "stored", "auth"}),
     "duckdb": frozenset({"query", "command", "params", "stored", "tables", "database", "to", "auth"}),
+    "snowflake": frozenset(
+        {"query", "command", "params", "rows", "row_format", "warehouse", "database", "schema", "role", "auth"}
+    ),
     "http": frozenset({"url", "method", "params", "headers", "json", "form", "body", "multipart", "response", "auth"}),
     "shell": frozenset({"argv", "sh", "env", "cwd", "stdin", "parse", "auth"}),
 }
@@ -73,7 +76,7 @@ def _decoded(book: Book, body: Map) -> None:
     if entry is None or text is None:
         return
     try:
-        plain = base64.b64decode(text, validate=True).decode("utf-8")
+        plain = base64.b64decode("".join(text.split()), validate=True).decode("utf-8")
     except (binascii.Error, ValueError):
         book.refuse(entry.start, "`command_b64` is not base64 text", "write the SQL under `command`")
         return
@@ -100,7 +103,8 @@ def one_transaction(book: Book) -> None:
     for _, task in book.tasks():
         entry = task.body.entry("command")
         text = text_of(entry.value) if entry is not None else None
-        if book.public and task.kind == "postgres" and entry is not None and text is not None and _statements(text) > 1:
+        kinds = ("postgres", "snowflake")
+        if book.public and task.kind in kinds and entry is not None and text is not None and _statements(text) > 1:
             message = "the statements are one transaction; the public engine commits each, and goes on after an error"
             book.note(entry.start, "one-transaction", message)
 
@@ -169,10 +173,11 @@ def inline(text: str, own: dict[str, str], scopes: tuple[str, ...]) -> str:
 
 def sql_templates(book: Book) -> None:
     """Templates in SQL are values: quotes around them, escapes and identifiers are written for that."""
-    if not book.public:
-        return
     for _, task in book.tasks():
         if task.kind not in _KINDS:
+            continue
+        if not book.public:
+            _constants(book, task.body)
             continue
         for key in ("query", "command"):
             entry = task.body.entry(key)
@@ -181,7 +186,8 @@ def sql_templates(book: Book) -> None:
                 continue
             text = _whole(book, entry, text)
             text = _text_ids(book, entry, without_comments(text))
-            text = body_values(text) if task.kind == "postgres" else _files(book, text)
+            if task.kind != "snowflake":
+                text = body_values(text) if task.kind == "postgres" else _files(book, text)
             made = _rewritten(by_position(text))
             if made != text_of(entry.value):
                 change_text(entry, made)
@@ -218,6 +224,16 @@ def _text_ids(book: Book, entry: LayoutEntry, text: str) -> str:
         message = "an execution id is text, so a column or a cast for it is TEXT; alter a table that exists already"
         book.note(entry.start, "execution-id", message)
     return made
+
+
+def _constants(book: Book, body: Map) -> None:
+    """A statement that is a constant of `workload` is written in its place, also in v2 and v10."""
+    for key in ("query", "command"):
+        entry = body.entry(key)
+        text = text_of(entry.value) if entry is not None else None
+        value = default_of(book, text) if text is not None and is_template(text) else None
+        if entry is not None and value is not None and text is not None and " " in value.strip():
+            change_text(entry, _whole(book, entry, text))
 
 
 def _whole(book: Book, entry: LayoutEntry, text: str) -> str:

@@ -14,6 +14,7 @@ _CLAUSE = re.compile(
     r"(?is)(\b(?:GROUP|ORDER)\s+BY\s+)(.*?)(?=\b(?:HAVING|ORDER\s+BY|LIMIT|OFFSET|WINDOW|FETCH|ON\s+CONFLICT)\b|;|\Z)"
 )
 _SELECT = re.compile(r"(?is)\bSELECT\s+(?:DISTINCT\s+)?(.*?)\bFROM\b")
+_NESTED = re.compile(r"(?i)\((?=\s*SELECT\b)")
 _ALIAS = re.compile(r"(?is)\s+AS\s+\"?\w+\"?\s*\Z")
 _ORDER = re.compile(r"(?is)(\s+(?:ASC|DESC))?(\s+NULLS\s+(?:FIRST|LAST))?\s*\Z")
 
@@ -24,6 +25,7 @@ def by_position(text: str) -> str:
 
 
 def _statement(text: str) -> str:
+    text = _inside_brackets(text)
     bare = TEMPLATE.sub(lambda found: " " * len(found.group()), text)
     if len(re.findall(r"(?i)\bSELECT\b", bare)) != 1 or re.search(r"(?i)\bUNION\b", bare):
         return text
@@ -32,6 +34,17 @@ def _statement(text: str) -> str:
         return text
     columns = [_normal(_ALIAS.sub("", each)) for each in _split(chosen[1], ",")]
     return text[: chosen.end()] + _CLAUSE.sub(lambda found: _clause(found, columns), text[chosen.end() :])
+
+
+def _inside_brackets(text: str) -> str:
+    """Each `(SELECT …)`, such as the body of a WITH, is a statement of its own."""
+    made, position = "", 0
+    for found in _NESTED.finditer(text):
+        inner = _split(text[found.end() :], ")")[0]
+        if found.start() >= position and found.end() + len(inner) < len(text):
+            made += text[position : found.end()] + _statement(inner)
+            position = found.end() + len(inner)
+    return made + text[position:]
 
 
 def _clause(found: re.Match[str], columns: list[str]) -> str:
@@ -57,8 +70,9 @@ def _split(text: str, sign: str) -> list[str]:
         TEMPLATE.pattern + r"|'(?:[^']|'')*'|--[^\n]*|\$(\w*)\$.*?\$\1\$|[()" + sign + "]", text, re.DOTALL
     ):
         word = found.group()
-        depth += (word == "(") - (word == ")")
         if word == sign and depth == 0:
             made.append(text[start : found.start()])
             start = found.end()
+        else:
+            depth += (word == "(") - (word == ")")
     return [*made, text[start:]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, leaves, plain, quoted, rename, table
 from noetl.playbook.dialects.parts import StepPart
@@ -19,7 +21,7 @@ from noetl.playbook.dialects.public.book import (
     scalar,
     text_of,
 )
-from noetl.playbook.dialects.public.code import free_names, main_parameters
+from noetl.playbook.dialects.public.code import MODULES, free_names, main_parameters
 from noetl.playbook.dialects.public.retries import add_rule
 from noetl.playbook.dialects.template_tokens import free_reads, parse
 
@@ -33,8 +35,9 @@ _STEP = frozenset(
 )  # fmt: skip
 _ITERATOR = ("collection", "element", "mode", "concurrency", "where", "limit", "chunk", "order_by", "enumerate")
 _NO_TOOL = frozenset({"start", "end", "log", "plugin_type", "router"})
+_PROVIDED = frozenset({"context", "results", "kwargs", *dir(builtins), *MODULES})  # no arguments of the author
 _KINDS = {"playbooks": "playbook", "sql": "postgres", "requests": "http"}
-_ARGUMENTS = frozenset({"python", "postgres", "duckdb", "shell", "playbook", "workbook"})  # kinds that `data` feeds
+_ARGUMENTS = frozenset({"python", "postgres", "duckdb", "snowflake", "shell", "playbook", "workbook"})  # fed by `data`
 _TRUE = ("true", "1", "yes", "on", "pass", "ignore")
 
 
@@ -322,6 +325,9 @@ def task_arguments(book: Book) -> None:
         for key in ("args", "with", *(("data",) if task.kind in _ARGUMENTS else ())):
             entry = task.body.entry(key)
             inner = task.body.get("input")
+            if entry is not None and isinstance(entry.value, Leaf) and task.kind == "python" and inner is None:
+                _single_value(book, task.body, entry)
+                continue
             if entry is None or not isinstance(entry.value, Map) or (key == "args" and inner is not None):
                 continue
             if inner is None:
@@ -333,6 +339,29 @@ def task_arguments(book: Book) -> None:
                 discard(task.body, entry)
             if key != "args":  # `args` of tasks are also an idiom of v2 and v10
                 book.changed()
+
+
+def _single_value(book: Book, body: Map, entry: LayoutEntry) -> None:
+    """`args: "{{ start }}"` passes the keys of a mapping: the code gets those that it reads."""
+    text, code = text_of(entry.value) or "", body.text("code") or ""
+    parsed = parse(text) if is_template(text) else None
+    parameters = main_parameters(code)
+    read = parameters if parameters is not None else sorted(free_names(code) or set())
+    read = [name for name in read if name not in _PROVIDED]
+    if parsed is None or not parsed.typed or "kwargs[" in code or "kwargs.get" in code:
+        book.refuse(entry.start, f"`{entry.name}` is not a mapping", "write the arguments: `input: {name: …}`")
+        return
+    if not read:
+        discard(body, entry)
+        book.note(entry.start, "dropped", f"the code reads no argument; `{entry.name}` was removed")
+        return
+    value = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
+    given = {name: f"{{{{ ({value}).{name} | default(none) }}}}" for name in read}
+    if "input_data" in read:
+        given = {"input_data": f"{{{{ {value} }}}}"}
+    put(entry, Map(entries=[new(name, quoted(made), entry.start) for name, made in given.items()]))
+    rename(entry, "input")
+    book.note(entry.start, "code-input", f"`{entry.name}` was one value; the code receives the keys {', '.join(given)}")
 
 
 def hand_on(book: Book) -> None:
@@ -353,6 +382,8 @@ def hand_on(book: Book) -> None:
             _into_tasks(book, step, own, arguments, public=public)
             continue
         if not public:
+            if arguments is not None:
+                _read_by_code(book, step, [each.name for each in arguments.entries])
             continue
         keys = [each.name for each in arguments.entries] if arguments is not None else []
         keys += sorted(received.get(step.name, set()) - set(keys))
@@ -360,6 +391,17 @@ def hand_on(book: Book) -> None:
         for task in parts.tasks(step.body):
             _overlay(book, task.body, task.kind or "", received.get(step.name, set()), scope)
             _bind(book, task.body, task.kind or "", keys, scope)
+
+
+def _read_by_code(book: Book, step: StepPart, keys: list[str]) -> None:
+    """Code that reads a key of the step's `input` as a name: no canonical text does, because the name is undefined."""
+    for task in parts.tasks(step.body):
+        text = task.body.text("code") or ""
+        read = (free_names(text) or set()) | set(main_parameters(text) or []) if task.kind == "python" else set()
+        given = task.body.map("input")
+        missing = [key for key in keys if key in read and (given is None or given.get(key) is None)]
+        if missing:
+            _bind(book, task.body, "python", missing, "input")
 
 
 def _overlay(book: Book, body: Map, kind: str, keys: set[str], scope: str) -> None:
@@ -373,6 +415,10 @@ def _overlay(book: Book, body: Map, kind: str, keys: set[str], scope: str) -> No
         if any(reading.path[:2] == (scope, entry.name) for reading in (parsed.readings if parsed is not None else [])):
             continue
         default = constant(entry.value)
+        if parsed is not None and parsed.typed and [reading.path for reading in parsed.readings] == [(entry.name,)]:
+            put(entry, quoted(text.replace(entry.name, f"{scope}.{entry.name}", 1)))
+            book.changed()
+            continue
         if parsed is not None and parsed.typed:
             default = f"({text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()})"
         elif is_template(text):

@@ -103,7 +103,8 @@ def iterations(book: Book) -> None:
 
 
 def shared_vars(book: Book) -> None:
-    """`set_vars` that another step reads as `vars.x` belong to `ctx`."""
+    """`set_vars` that another step reads as `vars.x`, or that have a default at the root, belong to `ctx`."""
+    defaults = set(parts.workload_keys(book.root))
     readers: dict[str, set[str]] = {}
     for step in book.steps:
         for _, leaf in parts.texts(step.body):
@@ -115,7 +116,11 @@ def shared_vars(book: Book) -> None:
             entry = holder.entry("set_vars")
             if entry is None or not isinstance(entry.value, Map):
                 continue
-            shared = [each for each in entry.value.entries if readers.get(each.name, set()) - {step.name}]
+            shared = [
+                each
+                for each in entry.value.entries
+                if each.name in defaults or readers.get(each.name, set()) - {step.name}
+            ]
             if not shared:
                 continue
             target = holder.map("set_ctx")
@@ -124,9 +129,8 @@ def shared_vars(book: Book) -> None:
                 insert(holder, new("set_ctx", target, entry.start), after=("set_vars",))
             for each in shared:
                 move(each, entry.value, target)
-                book.note(
-                    each.start, "scope-chosen", f"another step reads `vars.{each.name}`, so it is `ctx.{each.name}`"
-                )
+                why = "`workload` has a default of" if each.name in defaults else "another step reads"
+                book.note(each.start, "scope-chosen", f"{why} `vars.{each.name}`, so it is `ctx.{each.name}`")
             if not entry.value.entries:
                 discard(holder, entry)
 

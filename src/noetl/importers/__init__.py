@@ -1,0 +1,1 @@
+"""Playbooks from descriptions of other systems, as pure functions from a document to texts."""

@@ -1,0 +1,123 @@
+"""Tests and what-ifs for a server: each runs in a process of its own, with limits, and reads through the server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+import sys
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import msgspec
+
+from noetl.api.trials import TestsRequest, TestsResponse, WhatIfResponse
+from noetl.errors import Damaged, NotFound, Rejected, Unavailable
+from noetl.replay.trial_process import Ask, Done, ReadReply, TestsTrial, WhatIfTrial
+from noetl.server.services import RecordReads, WhatIfWish
+
+PROCESSES_MAX: Final = 2  # at the same time
+WAITING_MAX: Final = 8
+TRIAL_S: Final = 90.0
+ASKED_BYTES_MAX: Final = 256 << 20  # that one process may read
+MESSAGE_BYTES_MAX: Final = 16 << 20  # of a response
+_LENGTH: Final = struct.Struct(">I")
+_MODULE: Final = "noetl.replay.trial_process"
+# What an interpreter needs; credentials and addresses of the server are not passed on.
+_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")
+
+T = TypeVar("T")
+
+
+class TrialProcesses:
+    """Implements Trials."""
+
+    def __init__(self, trial_s: float = TRIAL_S) -> None:
+        self._trial_s = trial_s
+        self._slots = asyncio.Semaphore(PROCESSES_MAX)
+        self._waiting = 0
+
+    async def test(self, request: TestsRequest) -> TestsResponse:
+        return await self._run(TestsTrial(request=request), None, TestsResponse)
+
+    async def what_if(self, wish: WhatIfWish, reads: RecordReads) -> WhatIfResponse:
+        trial = WhatIfTrial(text=wish.text, executions=tuple(wish.executions), on_miss=wish.on_miss)
+        return await self._run(trial, reads, WhatIfResponse)
+
+    async def _run(self, trial: TestsTrial | WhatIfTrial, reads: RecordReads | None, response: type[T]) -> T:
+        if self._waiting >= WAITING_MAX:
+            raise Unavailable(f"{self._waiting} other tests and what-ifs wait: try again")
+        self._waiting += 1
+        try:
+            async with self._slots:
+                return msgspec.json.decode(await _run_process(trial, reads, self._trial_s), type=response)
+        finally:
+            self._waiting -= 1
+
+
+async def _run_process(trial: TestsTrial | WhatIfTrial, reads: RecordReads | None, trial_s: float) -> bytes:
+    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", _MODULE, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL, env=environment, cwd=os.sep,
+    )  # fmt: skip
+    try:
+        async with asyncio.timeout(trial_s):
+            return await _Conversation(process, reads).response(trial)
+    except TimeoutError:
+        raise Rejected("too-large", f"it did not end within {trial_s:g} s: try less at once") from None
+    except (asyncio.IncompleteReadError, ConnectionError):
+        raise Rejected("too-large", "it needs too much memory or CPU time: try less at once") from None
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+class _Conversation:
+    """The questions of the process, and the answers to them."""
+
+    def __init__(self, process: asyncio.subprocess.Process, reads: RecordReads | None) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self._in, self._out = process.stdin, process.stdout
+        self._reads = reads
+        self._sent_bytes = 0
+
+    async def response(self, trial: TestsTrial | WhatIfTrial) -> bytes:
+        await self._send(trial)
+        while True:
+            message = msgspec.msgpack.decode(await self._receive(), type=Ask | Done)
+            if isinstance(message, Done):
+                return message.body
+            await self._send(await self._reply(message))
+
+    async def _reply(self, ask: Ask) -> ReadReply:
+        if self._reads is None:
+            return ReadReply(missing="tests read nothing")
+        try:
+            match ask.kind:
+                case "rows":
+                    body = msgspec.msgpack.encode(await self._reads.rows(ask.name))
+                case "text":
+                    body = msgspec.msgpack.encode(await self._reads.text(ask.name))
+                case "result":
+                    body = await self._reads.result(ask.ref)
+        except (NotFound, Damaged, Rejected) as error:
+            return ReadReply(missing=str(error))
+        self._sent_bytes += len(body)
+        if self._sent_bytes > ASKED_BYTES_MAX:
+            raise Rejected("too-large", f"the executions have more than {ASKED_BYTES_MAX >> 20} MiB: try fewer")
+        return ReadReply(body=body)
+
+    async def _send(self, message: msgspec.Struct) -> None:
+        body = msgspec.msgpack.encode(message)
+        self._in.write(_LENGTH.pack(len(body)))
+        self._in.write(body)
+        await self._in.drain()
+
+    async def _receive(self) -> bytes:
+        size: int = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
+        if size > MESSAGE_BYTES_MAX:
+            raise Rejected("too-large", f"the report has more than {MESSAGE_BYTES_MAX >> 20} MiB: try less at once")
+        return await self._out.readexactly(size)

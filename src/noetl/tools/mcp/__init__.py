@@ -1,0 +1,1 @@
+"""`mcp`: calls a tool of a server that speaks the Model Context Protocol."""
