@@ -6,6 +6,8 @@ import importlib
 import sys
 from pathlib import Path
 
+from benchmarks.sizes import SMOKE
+
 # By the name of the row: figures that an issue or the documentation promises.
 GOALS: dict[str, float] = {
     "noetl --version": 150,
@@ -54,12 +56,15 @@ AT_LEAST: dict[str, float] = {
 def main() -> None:
     here = Path(__file__).parent
     names = sys.argv[1:] or sorted(path.stem for path in here.glob("*.py") if not path.stem.startswith("_"))
+    if SMOKE:
+        print("smoke run: the sizes are small, and the figures mean nothing")
     print(f"{'what':<60} {'value':>12} {'unit':<8} goal")
     for name in names:
         # The page server and the comparison with other engines measure nothing here.
         measure = getattr(importlib.import_module(f"benchmarks.{name}"), "measure", list)
         for what, value, unit in measure():
-            print(f"{what:<60} {value:>12.4g} {unit:<8} {verdict(what, value)}".rstrip(), flush=True)
+            goal = "" if SMOKE else verdict(what, value)
+            print(f"{what:<60} {value:>12.4g} {unit:<8} {goal}".rstrip(), flush=True)
 
 
 def verdict(what: str, value: float) -> str:

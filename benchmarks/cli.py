@@ -12,9 +12,11 @@ import sys
 import time
 from pathlib import Path
 
+from benchmarks.sizes import scaled
+
 ROOT = Path(__file__).parents[1]
 NOETL = Path(sys.executable).with_name("noetl")
-TIMES = 10
+TIMES = scaled(10, 1)
 CALLS = {
     "noetl --version": ["--version"],
     "noetl check examples/hello.yaml": ["check", "examples/hello.yaml"],

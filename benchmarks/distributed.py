@@ -1,4 +1,4 @@
-"""W1–W4 of PERFORMANCE.md on a cluster: PostgreSQL and NATS, a server, two workers, one machine.
+"""W1–W4 and W6 of PERFORMANCE.md on a cluster: PostgreSQL and NATS, a server, two workers, one machine.
 
 `noetl up` starts the cluster: commits are synchronous, and every message is synced. The same run
 measures the floor without an engine: commits of one row, and a request with its answer.
@@ -14,25 +14,39 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
 
 import asyncpg
 
-from benchmarks.embedded import CHAIN_STEPS, FAN_OUT, LOOP_ITEMS, MANY, PAGES, THREE, chain
+from benchmarks.embedded import (
+    CHAIN_STEPS,
+    FAN_OUT,
+    LOOP_ITEMS,
+    MANY,
+    PAGES,
+    THREE,
+    WAITING,
+    WAITS,
+    WAITS_EACH,
+    chain,
+    over_waits,
+    page_server,
+)
+from benchmarks.sizes import scaled
 from noetl.client import Client
 
 Row = tuple[str, float, str]
-RUNS = 3
+RUNS = scaled(3, 1)
 SLOTS = 64
 WAIT_S = 120
 
 
 def measure() -> Iterator[Row]:
-    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder, _house(Path(folder)) as told:
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder, open_trial_cluster(Path(folder)) as told:
         yield "distributed: floor, one row a commit", asyncio.run(_commits(told["folder"])), "commits/s"
         yield "distributed: W1 chain of 1,000 steps", _median(told, w1), "steps/s"
         yield "distributed: W2 loop of 10,000, 100 in flight", _median(told, w2), "items/s"
@@ -41,6 +55,9 @@ def measure() -> Iterator[Row]:
         yield "distributed: W3 p50", median(p50 for _, p50, _ in many), "s"
         yield "distributed: W3 p99", median(p99 for _, _, p99 in many), "s"
         yield "distributed: W4 50 × 20 pages, 10 at once", _median(told, w4), "pages/s"
+        total, overhead = asyncio.run(_with(told, w6))
+        yield "distributed: W6 100 executions of 100 tasks that wait 50 ms", total, "s"
+        yield "distributed: W6 time of a task beyond its 50 ms, p50", overhead, "ms"
 
 
 def _median(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, Any, float]]) -> float:
@@ -54,7 +71,7 @@ async def _with(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, An
 
 
 @contextmanager
-def _house(folder: Path) -> Iterator[dict[str, Any]]:
+def open_trial_cluster(folder: Path) -> Iterator[dict[str, Any]]:
     """`noetl up` with its defaults; its workers may use the page server of this machine."""
     folder.chmod(0o711)  # the database may run as another user
     command = [str(Path(sys.executable).with_name("noetl")), "up", "--dir", str(folder / "up"), "--port", "0"]
@@ -76,7 +93,7 @@ async def _commits(folder: str) -> float:
     )
     connection = await asyncpg.connect(settings["NOETL_DB"].strip("'\""))
     await connection.execute("CREATE TABLE floor (id bigserial PRIMARY KEY, body text)")
-    begun, commits = time.perf_counter(), 1_000
+    begun, commits = time.perf_counter(), scaled(1_000, 50)
     for _ in range(commits):
         await connection.execute("INSERT INTO floor (body) VALUES ($1)", "x" * 600)
     spent = time.perf_counter() - begun
@@ -118,17 +135,14 @@ async def w3(client: Client) -> tuple[float, float, float]:
 
 
 async def w4(client: Client) -> float:
-    async with _pages() as url:
+    with page_server() as url:
         await _run(client, PAGES, {"url": url, "endpoints": 4})
         return 50 * 20 / await _run(client, PAGES, {"url": url})
 
 
-@asynccontextmanager
-async def _pages() -> AsyncIterator[str]:
-    process = subprocess.Popen([sys.executable, "-m", "benchmarks.pages"], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-    finally:
-        process.kill()
-        process.wait()
+async def w6(client: Client) -> tuple[float, float]:
+    with page_server() as url:
+        await _run(client, WAITS, {"url": url, "tasks": 4})
+        begun = time.perf_counter()
+        spent = await asyncio.gather(*(_run(client, WAITS, {"url": url, "tasks": WAITS_EACH}) for _ in range(WAITING)))
+        return time.perf_counter() - begun, over_waits(spent)

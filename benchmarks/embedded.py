@@ -1,4 +1,4 @@
-"""W1–W5 of PERFORMANCE.md on the embedded runtime: SQLite with `synchronous=FULL`, everything in one process.
+"""W1–W7 of PERFORMANCE.md on the embedded runtime: SQLite with `synchronous=FULL`, everything in one process.
 
 The same run measures the floor: commits of one row without an engine.
 """
@@ -11,20 +11,22 @@ import sys
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import median, quantiles
 
 import apsw
 
+from benchmarks.sizes import scaled
 from noetl.runtime.embedded import EmbeddedRuntime, open_embedded, relax_collector
 
 Row = tuple[str, float, str]
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/%s}\n"
-RUNS = 3
+RUNS = scaled(3, 1)
 
-CHAIN_STEPS = 1_000
-LOOP_ITEMS = 10_000
-MANY = 1_000
+CHAIN_STEPS = scaled(1_000, 50)
+LOOP_ITEMS = scaled(10_000, 200)
+MANY = scaled(1_000, 30)
 
 
 def chain() -> str:
@@ -78,6 +80,18 @@ workflow:
 """
 )
 
+WAITS = (
+    HEAD % "waits"
+    + """\
+workload: {url: "", tasks: 100}
+workflow:
+- step: start
+  loop: {in: "{{ range(workload.tasks) }}", iterator: n}
+  tool: {kind: http, url: "{{ workload.url }}/", params: {ms: 50}}
+"""
+)
+WAITING, WAITS_EACH, WAIT_S = scaled(100, 10), scaled(100, 5), 0.05
+
 
 def measure() -> Iterator[Row]:
     relax_collector()  # as `noetl run` does
@@ -92,6 +106,9 @@ def measure() -> Iterator[Row]:
         yield "embedded: W3 p99", median(p99 for _, _, p99 in many), "s"
         yield "embedded: W4 50 × 20 pages, 10 at once", median(_runs(root, w4)), "pages/s"
         yield from w5(root)
+        total, overhead = asyncio.run(w6(root / "w6.db"))
+        yield "embedded: W6 100 executions of 100 tasks that wait 50 ms", total, "s"
+        yield "embedded: W6 time of a task beyond its 50 ms, p50", overhead, "ms"
 
 
 def _runs(root: Path, work: Callable[[Path], Awaitable[float]]) -> list[float]:
@@ -110,7 +127,7 @@ def floor(root: Path) -> Iterator[Row]:
     connection.pragma("synchronous", "full")
     connection.execute("CREATE TABLE t (id INTEGER PRIMARY KEY, body TEXT)")
     body = "x" * 600
-    for rows, commits in ((1, 2_000), (100, 100)):
+    for rows, commits in ((1, scaled(2_000, 100)), (100, scaled(100, 10))):
         begun = time.perf_counter()
         for _ in range(commits):
             connection.execute("BEGIN IMMEDIATE")
@@ -121,32 +138,32 @@ def floor(root: Path) -> Iterator[Row]:
     connection.close()
 
 
-async def _run(house: EmbeddedRuntime, text: str, workload: dict[str, object] | None = None) -> float:
-    digest = await house.playbooks.add(text, None)
+async def _run(runtime: EmbeddedRuntime, text: str, workload: dict[str, object] | None = None) -> float:
+    digest = await runtime.playbooks.add(text, None)
     begun = time.perf_counter()
-    state = await house.wait_until_idle(await house.start(digest, workload or {}))
+    state = await runtime.wait_until_idle(await runtime.start(digest, workload or {}))
     spent = time.perf_counter() - begun
     assert state.status == "ok", state.failure
     return spent
 
 
 async def w1(path: Path) -> float:
-    async with open_embedded(path) as house:
-        return CHAIN_STEPS / await _run(house, chain())
+    async with open_embedded(path) as runtime:
+        return CHAIN_STEPS / await _run(runtime, chain())
 
 
 async def w2(path: Path) -> float:
-    async with open_embedded(path, slots=100) as house:
-        return LOOP_ITEMS / await _run(house, FAN_OUT)
+    async with open_embedded(path, slots=100) as runtime:
+        return LOOP_ITEMS / await _run(runtime, FAN_OUT)
 
 
 async def w3(path: Path) -> tuple[float, float, float]:
-    async with open_embedded(path) as house:
-        digest = await house.playbooks.add(THREE, None)
+    async with open_embedded(path) as runtime:
+        digest = await runtime.playbooks.add(THREE, None)
         spent: list[float] = []
 
         async def one() -> None:
-            state = await house.wait_until_idle(await house.start(digest, {}))
+            state = await runtime.wait_until_idle(await runtime.start(digest, {}))
             assert state.status == "ok"
             spent.append(time.perf_counter() - begun)
 
@@ -157,17 +174,38 @@ async def w3(path: Path) -> tuple[float, float, float]:
 
 
 async def w4(path: Path) -> float:
+    with page_server() as url:
+        async with open_embedded(path) as runtime:
+            # A worker creates its HTTP client once: that time (0.2 s) is not measured.
+            await _run(runtime, PAGES, {"url": url, "endpoints": 1})
+            return 50 * 20 / await _run(runtime, PAGES, {"url": url})
+
+
+@contextmanager
+def page_server() -> Iterator[str]:
+    """Its address."""
     process = subprocess.Popen([sys.executable, "-m", "benchmarks.pages"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        url = process.stdout.readline().strip()
-        async with open_embedded(path) as house:
-            # A worker creates its HTTP client once: that time (0.2 s) is not measured.
-            await _run(house, PAGES, {"url": url, "endpoints": 1})
-            return 50 * 20 / await _run(house, PAGES, {"url": url})
+        yield process.stdout.readline().strip()
     finally:
         process.kill()
         process.wait()
+
+
+async def w6(path: Path) -> tuple[float, float]:
+    with page_server() as url:
+        async with open_embedded(path, slots=WAITING) as runtime:
+            await _run(runtime, WAITS, {"url": url, "tasks": 1})
+            workload = {"url": url, "tasks": WAITS_EACH}
+            begun = time.perf_counter()
+            spent = await asyncio.gather(*(_run(runtime, WAITS, workload) for _ in range(WAITING)))
+            return time.perf_counter() - begun, over_waits(spent)
+
+
+def over_waits(spent: list[float]) -> float:
+    """From the durations of executions: the milliseconds of a task beyond its wait."""
+    return (median(spent) / WAITS_EACH - WAIT_S) * 1_000
 
 
 def w5(root: Path) -> Iterator[Row]:
@@ -186,7 +224,7 @@ def w5(root: Path) -> Iterator[Row]:
         str(root / "w5.db"),
     ]
     times, sizes = [], []
-    for _ in range(5):
+    for _ in range(scaled(5, 1)):
         told = subprocess.run(
             [sys.executable, "-c", script, *command], check=True, capture_output=True, text=True
         ).stdout.split()

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from benchmarks.sizes import scaled
 from noetl.checks.checker import check
 from noetl.engine import Agenda, Event, apply, handle
 from noetl.engine.apply import advance
@@ -51,6 +52,8 @@ CYCLE = """\
   tool: {kind: noop}
   next: {arcs: [{step: start}]}
 """
+STEPS = scaled(1_000, 100)
+ITEMS = scaled(10_000, 500)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 DATA = Output(data={"id": 17, "name": "a room with a view"})
 
@@ -129,8 +132,8 @@ def decide(story: Story) -> None:
 
 def fold(story: Story) -> None:
     state = State(execution_id="e")
-    for _, at, fact in story.log:
-        apply(state, fact, at)
+    for event in story.log:
+        apply(state, event.fact, event.at)
 
 
 def read_and_fold(lines: list[bytes]) -> None:
@@ -151,7 +154,7 @@ def best(work: object, *arguments: object) -> float:
 
 
 def told(name: str, story: Story, count: int, unit: str) -> Iterator[tuple[str, float, str]]:
-    lines = [msgspec.json.encode(fact) for _, _, fact in story.log]
+    lines = [msgspec.json.encode(event.fact) for event in story.log]
     facts = len(lines)
     yield f"engine: decide {name}", facts / best(decide, story), "facts/s"
     yield f"engine: fold {name}", facts / best(fold, story), "facts/s"
@@ -228,12 +231,12 @@ def held_loop(count: int) -> Iterator[tuple[str, float, str]]:
 
 
 def measure() -> list[tuple[str, float, str]]:
-    rows = [*told("a chain of 1,000 steps", play(chain(1_000), {}), 1_000, "step")]
-    loop = play(compiled(LOOP), {"items": list(range(10_000))})
-    rows += told("a loop of 10,000, 100 at once", loop, 10_000, "iteration")
-    rows += long_cycle(100_000)
-    rows += long_loop(100_000)
-    rows += held_loop(20_000)
+    rows = [*told("a chain of 1,000 steps", play(chain(STEPS), {}), STEPS, "step")]
+    loop = play(compiled(LOOP), {"items": list(range(ITEMS))})
+    rows += told("a loop of 10,000, 100 at once", loop, ITEMS, "iteration")
+    rows += long_cycle(scaled(100_000, 3_000))
+    rows += long_loop(scaled(100_000, 3_000))
+    rows += held_loop(scaled(20_000, 3_000))
     return rows
 
 

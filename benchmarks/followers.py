@@ -17,6 +17,7 @@ from pathlib import Path
 
 import aiohttp
 
+from benchmarks.sizes import scaled
 from noetl.server.app import context_of
 from noetl.server.services import ServerSettings
 from tests.api.servers import opened
@@ -94,7 +95,7 @@ async def follow_all(number: int, items: int) -> tuple[float, float]:
 
 
 def measure() -> Iterator[tuple[str, float, str]]:
-    waiting, most = asyncio.run(follow_all(500, 500))
+    waiting, most = asyncio.run(follow_all(scaled(500, 20), scaled(500, 50)))
     yield "server: 500 followers of one execution, waiting", waiting, "MB"
     yield "server: 500 followers of one execution, at most", most, "MB"
 

@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from benchmarks.sizes import scaled
 from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
 from noetl.adapters.nats.connection import NatsConnection
 from noetl.adapters.nats.queue import NatsQueue
@@ -126,9 +127,9 @@ async def _link(url: str) -> list[Row]:
             answer = await link.report("e", Report(frame=name, position=0, facts=(done,), epoch=grant.epoch))
             assert answer.word == "stop", answer
 
-        rows.append(("nats: requests, one after the other", await _rate(beat, 2_000, 1), "/s"))
-        rows.append(("nats: requests, 64 at once", await _rate(beat, 10_000, 64), "/s"))
-        rows.append(("nats: begin and report, 64 at once", 2 * await _rate(frame, 4_000, 64), "/s"))
+        rows.append(("nats: requests, one after the other", await _rate(beat, scaled(2_000, 100), 1), "/s"))
+        rows.append(("nats: requests, 64 at once", await _rate(beat, scaled(10_000, 500), 64), "/s"))
+        rows.append(("nats: begin and report, 64 at once", 2 * await _rate(frame, scaled(4_000, 200), 64), "/s"))
     return rows
 
 
@@ -148,7 +149,7 @@ async def _queue(url: str, sync: str) -> list[Row]:
     server, worker = NatsConnection(url), NatsConnection(url)
     putting, taking = NatsQueue(server), NatsQueue(worker, "default")
     await taking.open()
-    pointers = [Pointer("e", f"a#1[{index}]", 1) for index in range(4_096)]
+    pointers = [Pointer("e", f"a#1[{index}]", 1) for index in range(scaled(4_096, 256))]
     begun = time.perf_counter()
     for first in range(0, len(pointers), 128):
         await putting.put(pointers[first : first + 128])
@@ -184,7 +185,7 @@ async def _queue(url: str, sync: str) -> list[Row]:
 async def _lone(putting: NatsQueue, taking: NatsQueue) -> float:
     await taking.open()
     times = []
-    for index in range(200):
+    for index in range(scaled(200, 10)):
         waiting = asyncio.ensure_future(taking.take(1))
         await asyncio.sleep(0)  # noqa: TID251  # the slot must wait before the put
         begun = time.perf_counter()

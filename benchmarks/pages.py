@@ -1,5 +1,7 @@
 """The local server of W4: endpoints of 20 pages with 100 JSON records each, with a delay of 1 ms per answer.
 
+W6 asks for a small answer after a longer delay: `?ms=50`.
+
 As a program, it prints its address and serves until it is killed.
 """
 
@@ -17,17 +19,28 @@ HEADS = {
 }
 
 
+SMALL = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"n": 1}'
+
+
+def _number(line: bytes, name: bytes) -> int:
+    return int(line.split(name)[1].split(b" ")[0].split(b"&")[0])
+
+
 async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     loop = asyncio.get_running_loop()
     while (line := await reader.readline()) not in (b"", b"\r\n"):
         while await reader.readline() not in (b"", b"\r\n"):
             pass
-        page = int(line.split(b"page=")[1].split(b" ")[0].split(b"&")[0])
         late: asyncio.Future[None] = loop.create_future()
-        loop.call_later(0.001, late.set_result, None)
-        await late
-        more = page < PAGES - 1
-        writer.write(HEADS[more] + BODIES[more])
+        if b"ms=" in line:
+            loop.call_later(_number(line, b"ms=") / 1_000, late.set_result, None)
+            await late
+            writer.write(SMALL)
+        else:
+            loop.call_later(0.001, late.set_result, None)
+            await late
+            more = _number(line, b"page=") < PAGES - 1
+            writer.write(HEADS[more] + BODIES[more])
         await writer.drain()
     writer.close()
 

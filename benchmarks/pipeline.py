@@ -8,6 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from timeit import repeat
 
+from benchmarks.sizes import scaled
 from noetl.checks.checker import check
 from noetl.engine.apply import advance
 from noetl.engine.moves import FramePlace, RunTask, Work
@@ -57,7 +58,7 @@ PAGES = """\
         - else: {then: {do: continue}}
 """
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-CALLS = 5_000
+CALLS = scaled(5_000, 200)
 
 
 def work(body: str) -> Work:
@@ -72,11 +73,11 @@ def work(body: str) -> Work:
 
 def one_call(body: str, output: Output) -> float:
     """Microseconds for one call in a new frame."""
-    pipeline, _, place = work(body)
+    some = work(body)
 
     def run() -> None:
         frame = Frame(id="start#1[17]", ctx={"n": 1})
-        ready = Work(pipeline, frame, place)
+        ready = Work(some.pipeline, frame, some.place)
         move = next_move(ready, AT)
         assert isinstance(move, RunTask)
         advance(frame, take(ready, move, output, AT))

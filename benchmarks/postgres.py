@@ -14,6 +14,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
 
+from benchmarks.sizes import scaled
 from benchmarks.store import FACTS, REQUESTED
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.store import PARTITIONS, PostgresStore
@@ -23,10 +24,10 @@ from noetl.ports import Append
 from tests.services import PostgresServer
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-LONE = 3_000  # appends in a chain
+LONE = scaled(3_000, 100)  # appends in a chain
 AT_ONCE = (64, 500)
-APPENDS = 30_000  # of all chains together
-READ = 100_000  # facts
+APPENDS = scaled(30_000, 2_000)  # of all chains together
+READ = scaled(100_000, 5_000)  # facts
 Rows: TypeAlias = list[tuple[str, float, str]]
 
 

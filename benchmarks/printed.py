@@ -15,10 +15,11 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.embedded import HEAD, THREE
+from benchmarks.sizes import scaled
 from noetl.runtime.embedded import EmbeddedRuntime, open_embedded
 
-BYTES = 100_000_000
-ROUNDS = 5
+BYTES = scaled(100_000_000, 2_000_000)
+ROUNDS = scaled(5, 1)
 AT_ONCE = 10
 PRINTS = (
     HEAD % "prints"

@@ -16,12 +16,13 @@ from statistics import median, quantiles
 import aiohttp
 from litestar import Litestar, post
 
+from benchmarks.sizes import scaled
 from noetl.server.http_server import HttpServer
 from tests.api.servers import opened
 from tests.playbooks import HEAD
 
-REQUESTS = 500
-WARM = 50  # requests before the measurement
+REQUESTS = scaled(500, 20)
+WARM = scaled(50, 5)  # requests before the measurement
 PLAYBOOK = HEAD + "workload: {n: 0}\nworkflow:\n- step: start\n  tool: {kind: noop, input: {n: '{{ workload.n }}'}}\n"
 
 

@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import TypeAlias
 
+from benchmarks.sizes import scaled
 from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
@@ -32,10 +33,10 @@ from noetl.output import Output
 from noetl.ports import Append
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-LONE = 3_000  # appends in a chain
+LONE = scaled(3_000, 100)  # appends in a chain
 AT_ONCE = 100
-ROUNDS = 50
-READ = 100_000  # facts
+ROUNDS = scaled(50, 5)
+READ = scaled(100_000, 5_000)  # facts
 FACTS: tuple[Fact, ...] = (
     StepScheduled(run="fetch#17", step="fetch", tokens=("start#17>0",), input={"page": 17}),
     StepStarted(run="fetch#17"),

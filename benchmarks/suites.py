@@ -7,9 +7,10 @@ from itertools import pairwise
 from pathlib import Path
 from time import perf_counter, process_time
 
+from benchmarks.sizes import scaled
 from noetl.testing import run_tests
 
-TESTS, STEPS = 1_000, 20
+TESTS, STEPS = scaled(1_000, 20), 20
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench}\nworkflow:\n"
 STEP = """\
 - step: {name}

@@ -11,6 +11,7 @@ from functools import partial
 from time import perf_counter
 from timeit import repeat
 
+from benchmarks.sizes import scaled
 from noetl.template.compile import BadTemplate, TemplateError, compile_template
 
 GUARD = "{{ output.status == 'error' and output.http.status in [429,500,502,503,504] }}"
@@ -52,13 +53,13 @@ def best(run: Callable[[], object], times: int) -> float:
 def measure() -> list[tuple[str, float, str]]:
     guard = compile_template(GUARD)
     rows = [
-        ("template: compile the guard", best(lambda: compile_template(GUARD), 200) * 1e6, "µs"),
-        ("template: guard holds", best(lambda: guard.holds(SCOPE), 50_000) * 1e6, "µs"),
-        ("template: guard as a value", best(lambda: guard(SCOPE), 50_000) * 1e6, "µs"),
+        ("template: compile the guard", best(lambda: compile_template(GUARD), scaled(200, 5)) * 1e6, "µs"),
+        ("template: guard holds", best(lambda: guard.holds(SCOPE), scaled(50_000, 100)) * 1e6, "µs"),
+        ("template: guard as a value", best(lambda: guard(SCOPE), scaled(50_000, 100)) * 1e6, "µs"),
     ]
     for name, source in EVALUATIONS.items():
         template = compile_template(source)
-        rows.append((f"template: {name}", best(partial(template, SCOPE), 2_000) * 1e6, "µs"))
+        rows.append((f"template: {name}", best(partial(template, SCOPE), scaled(2_000, 5)) * 1e6, "µs"))
     rows += [(f"template: refuse {name}", once(source), "ms") for name, source in HOSTILE_SOURCES.items()]
     rows += [(f"template: stop {name}", once(source), "ms") for name, source in HOSTILE_RUNS.items()]
     return rows

@@ -13,6 +13,7 @@ from time import perf_counter
 
 import msgspec
 
+from benchmarks.sizes import scaled
 from noetl.adapters.files import FileResults
 from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Output
@@ -24,8 +25,8 @@ from noetl.tools.python.tool import PythonInput, PythonTool
 from noetl.tools.sqlite.tool import SqliteInput, SqliteTool
 from tests.services import database, postgres
 
-ROWS = 1_000_000
-CALLS = 500
+ROWS = scaled(1_000_000, 10_000)
+CALLS = scaled(500, 20)
 _TABLE = "CREATE TABLE a (id int8, name text, price numeric, at timestamptz, more jsonb)"
 
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from benchmarks.sizes import scaled
 from noetl.adapters.files import FileResults
 from noetl.adapters.sqlite.database import open_sqlite
 from noetl.adapters.sqlite.results import SqliteResults
@@ -24,10 +25,10 @@ from noetl.clock import SystemClock
 from noetl.ports import ResultStore
 
 Row = tuple[str, float, str]
-DOWNLOAD_BYTES = 1 << 30
+DOWNLOAD_BYTES = scaled(1 << 30, 1 << 24)
 PIECE = os.urandom(1 << 20)
 SIZES = {"1 KB": 1_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
-ROUNDS = {"1 KB": 200, "1 MB": 40, "10 MB": 8}
+ROUNDS = {"1 KB": scaled(200, 5), "1 MB": scaled(40, 2), "10 MB": scaled(8, 1)}
 
 CHILD = """
 import asyncio, resource, sys

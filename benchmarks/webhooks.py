@@ -1,4 +1,4 @@
-"""Webhooks at a fixed rate: how long the answers take while every request starts an execution.
+"""Webhooks at a fixed rate: how long the answers take while every request starts an execution. And W7: one at a time.
 
 `python -m benchmarks.webhooks [requests per second] [seconds]`: the server runs here, on one file, with its own
 worker; the sender is another process. A late answer delays no request, and the time counts from the moment at
@@ -18,11 +18,15 @@ from collections import Counter
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
 import aiohttp
+from aiohttp import web
 
+from benchmarks.sizes import scaled
 from noetl.clock import SystemClock
+from noetl.ports import ExecutionFilter
 from noetl.server.services import ServerSettings
 from tests.api.servers import opened
 from tests.playbooks import HEAD
@@ -44,6 +48,8 @@ PLAYBOOK = HEAD + (
     "- step: start\n"
     '  tool: {kind: noop, input: {order: "{{ workload.order }}"}}\n'
 )
+REQUESTING = PLAYBOOK.partition("  tool:")[0] + '  tool: {kind: http, url: "%s/{{ workload.order.id }}"}\n'
+FIRST, WARM = scaled(300, 10), 10  # webhooks of W7; those before the measurement
 
 
 class Delivered(NamedTuple):
@@ -66,17 +72,22 @@ async def deliver(url: str, rate: float, seconds: float) -> Delivered:
 
         async def send(number: int, due: float) -> None:
             await clock.sleep(due - time.perf_counter())
-            body = b'{"id": %d, "items": ["a", "b"], "total": 17.5}' % number
-            signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
-            headers = {"X-Signature": signature, "X-Delivery": str(number), "Content-Type": "application/json"}
-            async with session.post(f"{url}/hooks/orders/new", data=body, headers=headers) as response:
-                await response.read()
-                statuses[response.status] += 1
+            statuses[await post(session, url, number)] += 1
             ms.append((time.perf_counter() - due) * 1_000)
 
         begin = time.perf_counter() + 0.1
         await asyncio.gather(*(send(number, begin + number / rate) for number in range(int(rate * seconds))))
     return Delivered(statuses, sorted(ms), time.perf_counter() - begin)
+
+
+async def post(session: aiohttp.ClientSession, url: str, number: int) -> int:
+    """The status of the answer."""
+    body = b'{"id": %d, "items": ["a", "b"], "total": 17.5}' % number
+    signature = hmac.new(SECRET.encode(), body, hashlib.sha256).hexdigest()
+    headers = {"X-Signature": signature, "X-Delivery": str(number), "Content-Type": "application/json"}
+    async with session.post(f"{url}/hooks/orders/new", data=body, headers=headers) as response:
+        await response.read()
+        return response.status
 
 
 def sender(url: str, rate: float, seconds: float, pipe: Connection) -> None:
@@ -100,12 +111,37 @@ async def accept(rate: float, seconds: float) -> tuple[Delivered, float, float]:
                 await server.services.clock.sleep(0.02)
             found: Delivered = mine.recv()
             child.join()
-            while await server.services.listing.executions(1, open_only=True):
+            while await server.services.listing.executions(1, ExecutionFilter(open_only=True)):
                 await server.services.clock.sleep(0.02)
             return found, time.perf_counter() - began, time.process_time() - cpu
 
 
-def measure(rate: float = 200, seconds: float = 10) -> Iterator[tuple[str, float, str]]:
+async def first_task() -> list[float]:
+    """The milliseconds from each webhook, sent one after the other, until a request of its first task arrives."""
+    arrived: dict[str, asyncio.Future[float]] = {}
+
+    async def arrive(request: web.BaseRequest) -> web.Response:
+        arrived[request.path.strip("/")].set_result(time.perf_counter())
+        return web.json_response({})
+
+    found = []
+    with tempfile.TemporaryDirectory() as folder:
+        async with opened(Path(folder)) as server, aiohttp.ClientSession() as session:
+            runner = web.ServerRunner(web.Server(arrive))
+            await runner.setup()
+            site = web.TCPSite(runner, "127.0.0.1", 0)
+            await site.start()
+            await server.api.register(REQUESTING % site.name)
+            for number in range(WARM + FIRST):
+                arrived[str(number)] = asyncio.get_running_loop().create_future()
+                begun = time.perf_counter()
+                assert await post(session, server.server.url, number) == 202
+                found.append((await arrived[str(number)] - begun) * 1_000)
+            await runner.cleanup()
+    return sorted(found[WARM:])
+
+
+def measure(rate: float = 200, seconds: float = scaled(10, 1)) -> Iterator[tuple[str, float, str]]:
     found, took, cpu = asyncio.run(accept(rate, seconds))
     count = int(rate * seconds)
     assert found.statuses == {202: count}, found.statuses
@@ -114,6 +150,9 @@ def measure(rate: float = 200, seconds: float = 10) -> Iterator[tuple[str, float
     yield f"webhooks: {rate:g} a second, p99", found.percentile(0.99), "ms"
     yield f"webhooks: {rate:g} a second, all executions ended", took, "s"
     yield f"webhooks: {rate:g} a second, CPU time of the server for one", cpu / count * 1_000, "ms"
+    first = asyncio.run(first_task())
+    yield "webhooks: W7 from the request to the first task, p50", median(first), "ms"
+    yield "webhooks: W7 from the request to the first task, p99", first[int(len(first) * 0.99)], "ms"
 
 
 if __name__ == "__main__":

@@ -249,7 +249,8 @@ class Model(Service):
         return self._said({"role": "assistant", "content": None, "tool_calls": [call]}, "tool_calls")
 
     def _said(self, message: dict[str, Any], reason: str) -> Answer:
-        return Answer(200, {"choices": [{"index": 0, "message": message, "finish_reason": reason}]})
+        choice = {"index": 0, "message": message, "finish_reason": reason}
+        return Answer(200, {"choices": [choice], "usage": {"total_tokens": 120}})
 
 
 class Planner(Service):

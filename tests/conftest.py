@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def _rank(item: pytest.Item) -> int:
-    tier = item.path.relative_to(HERE).parts[0]
+    tier = item.path.relative_to(HERE).parts[0] if item.path.is_relative_to(HERE) else "plugins"
     return LONG_FIRST.index(tier) if tier in LONG_FIRST else len(LONG_FIRST)
 
 

@@ -16,7 +16,7 @@ HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: t, path: t}\n"
 
 @cache
 def kinds() -> Kinds:
-    return Tools.installed().kinds()
+    return Tools.built_in().kinds()
 
 
 def reading(body: str) -> ReadResult:

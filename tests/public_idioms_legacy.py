@@ -333,6 +333,27 @@ PASSED = {
         ["source: {kind: postgres", "target: {kind: postgres"],
         set(),
     ),
+    "rows that are counted": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: postgres, auth: pg, query: SELECT id FROM t}
+              vars:
+                found: "{{ result | length > 0 }}"
+                valid: "{{ result[0].valid if result.command_0 | length > 0 else false }}"
+              next: [{step: after}]
+            - step: after
+              tool: {kind: noop, args: {n: "{{ start | length }}", names: "{{ start.data | map(attribute='id') | list }}"}}
+            """
+        ),
+        ['ctx.found: "{{ (output.data | default([], true)) | length > 0 }}"',
+         'ctx.valid: "{{ (output.data | default([], true))[0].valid if (output.data | default([], true)) | length > 0 else false }}"',
+         "ctx.start: \"{{ {'rows': (output.data | default([], true))} }}\"", "{{ ctx.start.rows | length }}",
+         "{{ ctx.start.rows | map(attribute='id') | list }}"],
+        {"rows-as-list", "step-result", "arc-on-failure"},
+    ),
     "a file of SQL for another database": (
         book(
             """\

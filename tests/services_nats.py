@@ -76,9 +76,9 @@ class NatsServer:
 
 
 @contextmanager
-def running_nats(folder: Path, more: str = "") -> Iterator[NatsServer]:
+def running_nats(folder: Path, more: str = "", *, jetstream: bool = True) -> Iterator[NatsServer]:
     server = NatsServer(folder, more)
-    server.start()
+    server.start(jetstream=jetstream)
     try:
         yield server
     finally:

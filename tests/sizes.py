@@ -11,10 +11,20 @@ NO_SERVICES: Final = os.environ.get("NOETL_TESTS") == "quick"  # `make test`: st
 # Paths below tests/ that the quick run leaves out: they start PostgreSQL, NATS, a browser or many processes, build a
 # wheel, or take longer than the quick run has time for.
 FULL_ONLY: Final = (
+    "api/test_agents",
+    "api/test_auth",
+    "api/test_call_logs",
+    "api/test_debug",
+    "api/test_decisions",
+    "api/test_middleware",
     "api/test_oidc",
     "api/test_openapi",
+    "api/test_operations",
     "api/test_roles",
     "api/test_sessions",
+    "api/test_static",
+    "api/test_streams",
+    "api/test_trials",
     "browser",
     "chaos",
     "contracts/test_nats",
@@ -27,16 +37,25 @@ FULL_ONLY: Final = (
     "hostile/test_attack",
     "hostile/test_hostile_inputs",
     "hostile/test_json_bombs",
+    "hostile/test_templates",
     "hostile/test_versions",
+    "replay/test_databases",
+    "unit/net/test_template_hostile",
+    "unit/tools/mcp/",
     "unit/tools/object/",
     "unit/tools/nats/",
     "unit/tools/postgres/",
+    "unit/tools/test_duckdb",
     "unit/tools/test_postgres",
+    "unit/tools/test_python_places",
+    "unit/tools/test_quantum",
+    "unit/tools/test_sandbox",
+    "unit/tools/test_tool_user",
     "unit/tools/transfer/test_postgres",
 )
 
 # Exceptions: the parts of these tiers that are quick and need nothing.
-QUICK: Final = ("e2e/test_commands", "e2e/test_main_job", "e2e/test_running")
+QUICK: Final = ("e2e/test_commands", "e2e/test_main_job", "e2e/test_running.py")
 
 
 def is_quick(path: str) -> bool:

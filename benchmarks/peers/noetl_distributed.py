@@ -51,12 +51,12 @@ class Distributed:
         return Measured(await distributed._commits(self._told["folder"]))
 
 
-async def main(house: Distributed) -> None:
-    await house.warm()
-    works = {"W1": house.w1, "W2": house.w2, "W3": house.w3, "W4": house.w4, "rows": house.commits}
+async def main(runtime: Distributed) -> None:
+    await runtime.warm()
+    works = {"W1": runtime.w1, "W2": runtime.w2, "W3": runtime.w3, "W4": runtime.w4, "rows": runtime.commits}
     await answer(works, f"NoETL {__version__}")
 
 
 if __name__ == "__main__":
-    with distributed._house(Path(sys.argv[1])) as told:
+    with distributed.open_trial_cluster(Path(sys.argv[1])) as told:
         asyncio.run(main(Distributed(told)))

@@ -26,8 +26,8 @@ class Embedded:
         return self._folder / f"{next(self._numbers)}.db"
 
     async def warm(self) -> None:
-        async with open_embedded(self._file()) as house:
-            await house.wait_until_idle(await house.start(await house.playbooks.add(embedded.THREE, None), {}))
+        async with open_embedded(self._file()) as runtime:
+            await runtime.wait_until_idle(await runtime.start(await runtime.playbooks.add(embedded.THREE, None), {}))
 
     async def w1(self, _order: Order) -> Measured:
         return Measured(await embedded.w1(self._file()))
@@ -48,10 +48,10 @@ class Embedded:
         return await cold([noetl, "run", str(playbook), "--db", str(self._file())])
 
 
-async def main(house: Embedded) -> None:
+async def main(runtime: Embedded) -> None:
     relax_collector()  # as `noetl run` does
-    await house.warm()
-    works = {"W1": house.w1, "W2": house.w2, "W3": house.w3, "W4": house.w4, "W5": house.w5}
+    await runtime.warm()
+    works = {"W1": runtime.w1, "W2": runtime.w2, "W3": runtime.w3, "W4": runtime.w4, "W5": runtime.w5}
     await answer(works, f"NoETL {__version__}")
 
 

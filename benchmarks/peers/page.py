@@ -19,7 +19,7 @@ WORKLOADS = """\
 |---|---|
 | W1 | one execution of 1,000 sequential steps |
 | W2 | one execution, a loop over 10,000 items, 100 in flight |
-| W3 | 1,000 executions of 3 steps each, started together; p50 and p99 of the time from there to an end |
+| W3 | 1,000 executions of 3 steps each, started together; p50 and p99 of the time from the common start to each end |
 | W4 | 50 endpoints × 20 pages of 100 JSON records, 10 endpoints in flight, every page a durable step |
 | W5 | one execution of one step, from the shell to exit; peak memory of the largest process |
 

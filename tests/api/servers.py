@@ -18,6 +18,7 @@ from litestar import Litestar
 from noetl.adapters.memory import MemoryFeed, MemoryWorkerRegistry
 from noetl.clock import Clock, SystemClock
 from noetl.control.api_tokens import digest_of, new_token
+from noetl.control.current_work import current_work
 from noetl.control.live_execution import LiveExecution
 from noetl.control.triggers import Triggers
 from noetl.engine import Event
@@ -180,7 +181,7 @@ async def opened(
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, sessions=disk.sessions, audit=disk.audit,
         logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
+        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, current_work=lambda: current_work(runtime.control), triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app, port=port)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 from litestar.handlers import HTTPRouteHandler
-from litestar.routes import HTTPRoute
+from litestar.routes import ASGIRoute, HTTPRoute
 
 from noetl.server.auth import CACHED_S, PUBLIC, SCOPE, Caller
 from noetl.server.services import ServerSettings
@@ -30,6 +30,9 @@ class Route(NamedTuple):
 
 def routes(server: ApiServer) -> Iterator[Route]:
     for route in server.app.routes:
+        if isinstance(route, ASGIRoute):
+            yield Route("POST", route.path, route.route_handler.opt.get(SCOPE, ""), route.path)
+            continue
         assert isinstance(route, HTTPRoute)
         for handler in route.route_handlers:
             assert isinstance(handler, HTTPRouteHandler)
@@ -48,10 +51,27 @@ def test_every_route_names_a_scope(tmp_path: Path) -> None:
         assert {route.scope for route in found} == {PUBLIC, "read", "run", "write", "admin"}
         assert {route.template for route in found if route.scope == PUBLIC} == OPEN
         mutating = {route for route in found if route.method != "GET"}
-        looking = {"/playbooks/check", "/playbooks/explain", "/playbooks/graph"}
+        playbooks = {
+            "/playbooks/check",
+            "/playbooks/explain",
+            "/playbooks/graph",
+            "/playbooks/test",
+            "/playbooks/what-if",
+        }
+        looking = playbooks | {"/mcp", "/executions/{execution_id:str}/debug/evaluate"}
         assert {route.template for route in mutating if route.scope == "read"} == looking
 
     serve(tmp_path, work)
+
+
+def test_the_document_of_the_api_needs_a_token(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        token = await server.token("read")
+        for path in ("/schema/openapi.json", "/schema", "/schema/other", "/playbooks/schema"):
+            assert (await server.api.ask("GET", path, token="")).status == 401
+        assert (await server.api.ask("GET", "/schema/openapi.json", token=token)).status == 200
+
+    serve(tmp_path, work, ServerSettings())
 
 
 @pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "malformed"])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
 from noetl.client import Client
 from noetl.engine.facts import Cancelled, Paused, Requested
+from noetl.ports import ExecutionFilter
 from noetl.server.services import ServerSettings
 from noetl.server.subscriptions import CompletionWaiters
 from noetl.testing import FakeClock
@@ -23,6 +25,40 @@ PARENT = HEAD.replace("path: t", "path: parent") + (
 
 async def facts_of(server: ApiServer, id: str) -> list[Any]:
     return [fact for row in await server.services.store.read(id) for fact in row.facts]
+
+
+def test_lists_are_searched_and_filtered_by_version_time_and_wait(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        async def found(query: str) -> list[str]:
+            answer = await server.api.ask("GET", f"/executions?total=true&{query}")
+            assert answer.json["total"] == len(answer.json["items"])
+            return [each["execution_id"] for each in answer.json["items"]]
+
+        for text in (HELLO, FAILING, WAITING):
+            await server.api.register(re.sub(r"path: \w+", "path: shop/orders", text, count=1))
+        ids = []
+        for version in (1, 2, 3):
+            body = {"path": "shop/orders", "version": version, "labels": {"n": f"v{version}"}}
+            answer = await server.api.ask("POST", f"/executions?wait={0 if version == 3 else 30}", body)
+            ids.append(answer.json["execution_id"])
+        while not await found("waiting=true"):
+            continue
+        failed = (await server.api.ask("GET", f"/executions/{ids[1]}/head")).json
+        waits = (await server.api.ask("GET", f"/executions/{ids[2]}/head")).json["waits"]
+        assert await found("search=ORDER") == ids[::-1]
+        assert await found(f"search={ids[0][-6:]}") == await found("search=n%3Dv1") == [ids[0]]
+        assert await found(f"search={failed['error'][2:9]}&status=error") == [ids[1]]
+        assert await found("path=shop/orders&version=2") == [ids[1]]
+        assert await found("path=shop/orders&version=9") == await found("path=none&version=1") == []
+        assert await found("waiting=true") == [ids[2]]
+        assert [(each["frame"], each["signal"]) for each in waits] == [("start#1", "go")]
+        assert await found(f"until={failed['started_at']}") == [ids[0]]
+        for query in ("version=1", "until=2026-01-01T00:00:00", "search=%00"):
+            assert (await server.api.ask("GET", f"/executions?{query}")).status == 400
+        await server.api.ask("POST", f"/executions/{ids[2]}/signal", {"name": "go"})
+        assert await found("waiting=true") == []
+
+    serve(tmp_path, work)
 
 
 def test_the_log_records_a_start_with_its_caller(tmp_path: Path) -> None:
@@ -271,7 +307,8 @@ def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
         id = await api.run(
             HEAD
             + "workload: {flag: ''}\nworkflow:\n- step: start\n  tool: {kind: python, input: {flag: '{{ workload.flag }}'}, "
-            'code: "def main(flag): open(flag).close()"}\n',
+            'code: "def main(flag): open(flag).close()"}\n'
+            "  next: {arcs: [{step: hold}]}\n- {step: hold, tool: {kind: wait, signal: go}}\n",
             {"flag": str(flag)},
         )
         assert (await api.get(f"/executions/{id}"))["status"] == "error"
@@ -279,6 +316,7 @@ def test_a_retry_repeats_the_failed_step(tmp_path: Path) -> None:
         assert (wrong.status, wrong.json["code"]) == (422, "unknown-step")
         flag.touch()
         assert (await api.post(f"/executions/{id}/retry", {}))["status"] == "running"
+        await signalled(server, id)
         await server.runtime.wait_until_idle(id)
         assert (await api.get(f"/executions/{id}"))["status"] == "ok"
         done = await api.ask("POST", f"/executions/{id}/retry")
@@ -322,7 +360,7 @@ def test_labels_are_recorded_and_found_with_a_total(tmp_path: Path) -> None:
         async with Client(api.url) as client:
             first = await client.start("t", labels={"k": "v"}, key="one")
             assert (await client.start("t", labels={"k": "v"}, key="one")).execution_id == first.execution_id
-            found = await client.listing.executions(labels={"k": "v", "team": "data"}, roots=True)
+            found = await client.listing.executions(100, ExecutionFilter(labels={"k": "v", "team": "data"}, roots=True))
             assert [head.labels for head in found] == [{"team": "data", "k": "v"}]
 
     serve(tmp_path, work)

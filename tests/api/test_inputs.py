@@ -81,8 +81,24 @@ def test_explain_lists_the_inputs(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         explained = await server.api.post("/playbooks/explain", {"text": ORDERS})
         assert explained["explanation"]["inputs"] == [
-            {"name": "n", "type": "integer", "default": "3", "required": False, "limits": ["at least 1"], "desc": None},
-            {"name": "day", "type": "date", "default": "required", "required": True, "limits": [], "desc": "the day"},
+            {
+                "name": "n",
+                "type": "integer",
+                "default": "3",
+                "required": False,
+                "limits": ["at least 1"],
+                "desc": None,
+                "secret": False,
+            },
+            {
+                "name": "day",
+                "type": "date",
+                "default": "required",
+                "required": True,
+                "limits": [],
+                "desc": "the day",
+                "secret": False,
+            },
         ]
 
     serve(tmp_path, work)

@@ -28,6 +28,58 @@ STORED = HEAD + (
 )
 
 
+PARTS = HEAD + (
+    'workload: {folder: ""}\nworkflow:\n- step: start\n'
+    '  spec: {policy: {failure: {mode: best_effort, tolerate: 0}}}\n'
+    '  loop: {in: "{{ range(6) | list }}", iterator: n, spec: {mode: parallel}}\n'
+    '  tool:\n'
+    '    kind: python\n'
+    '    input: {n: "{{ iter.n }}", folder: "{{ workload.folder }}"}\n'
+    '    code: |\n'
+    '      import os\n'
+    '      def main(n, folder):\n'
+    '          if n in (1, 4) and not os.path.exists(f"{folder}/{n}"):\n'
+    '              raise ValueError(f"no {n}")\n'
+    '          return n\n'
+)  # fmt: skip
+
+
+async def retried(server: ApiServer, id: str, *indexes: int) -> dict[str, int]:
+    """The iterations by status after a retry of these."""
+    api = server.api
+    await api.post(f"/executions/{id}/retry", {"step": "start", "iterations": indexes})
+    while (await api.get(f"/executions/{id}/head"))["status"] == "running":
+        pass
+    runs = (await api.get(f"/executions/{id}"))["steps"]
+    page = await api.get(f"/executions/{id}/iterations", run=runs[-1]["id"])
+    assert page["can_retry"] == (page["counts"]["failed"] > 0)
+    return {status: count for status, count in page["counts"].items() if count}
+
+
+def test_one_failed_iteration_is_retried_and_the_other_stays_failed(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        id = await api.run(PARTS, workload={"folder": str(tmp_path)})
+        one = await api.get(f"/executions/{id}/iterations/one", run="start#1", index=4)
+        assert (one["step"], one["can_retry"], one["retried_by"]) == ("start", True, None)
+        for wrong, message in ((3, "start#1: iteration 3 has not failed"), (9, "start#1: it has 6 iterations")):
+            answer = await api.ask("POST", f"/executions/{id}/retry", {"step": "start", "iterations": [wrong]})
+            assert (answer.status, message in answer.json["detail"]) == (409, True)
+
+        assert await retried(server, id, 4) == {"ok": 4, "failed": 2}, "it fails again"
+        (tmp_path / "4").touch()
+        assert await retried(server, id, 4) == {"ok": 5, "failed": 1}
+        left = await api.get(f"/executions/{id}")
+        assert left["error"]["message"] == "1 of 6 iterations failed: [1]; [1] ValueError: no 1"
+        old = await api.get(f"/executions/{id}/iterations/one", run="start#1", index=1)
+        assert (old["can_retry"], old["retried_by"]) == (False, "start#2")
+        (tmp_path / "1").touch()
+        assert await retried(server, id, 1) == {"ok": 6}
+        assert (await api.get(f"/executions/{id}"))["status"] == "ok"
+
+    serve(tmp_path, work)
+
+
 def test_iterations_have_items_outputs_and_errors(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         api, file = server.api, tmp_path / "file"

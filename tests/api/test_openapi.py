@@ -152,7 +152,14 @@ def test_no_valid_request_causes_an_internal_error(tmp_path: Path) -> None:
 @THROWS_DICE
 @pytest.mark.parametrize("who", ["nobody", "expired", "unknown", "read"])
 def test_no_changing_request_succeeds_without_its_scope(tmp_path: Path, who: str) -> None:
-    looking = {"/playbooks/check", "/playbooks/explain", "/playbooks/graph"}
+    looking = {
+        "/playbooks/check",
+        "/playbooks/explain",
+        "/playbooks/graph",
+        "/playbooks/test",
+        "/playbooks/what-if",
+        "/executions/{execution_id}/debug/evaluate",
+    }
     with described(tmp_path) as (running, schema):
         for operation in operations(schema):
             # A trigger verifies its requests itself; signing in needs no scope.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.errors import Conflict, Damaged, Mark, NotFound, PlaybookError, Problem, Rejected, Unavailable
-from noetl.server.errors import details_of, error_response
+from noetl.server.errors import PROBLEMS_MAX, details_of, error_response
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,29 @@ def test_an_unexpected_exception_reveals_nothing(capsys: pytest.CaptureFixture[s
     logged = capsys.readouterr()
     assert "request.failed" in logged.out + logged.err
     assert secret not in logged.out + logged.err
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ('"/var/lib/noetl/noetl.db" cannot be written: disk full', '"noetl.db" cannot be written: disk full'),
+        ('"/srv/my data/n.db" is busy', '"n.db" is busy'),
+        ('"/results" cannot be created', '"results" cannot be created'),
+        ('result a/b in "/srv/results/": gone', 'result a/b in "results": gone'),
+        ("a stream cannot be buffered in /var/tmp/noetl: full", "a stream cannot be buffered in noetl: full"),
+        ("the result store s3://bucket/a/b fails", "the result store s3://bucket/a/b fails"),
+        ("2 of 3/4 partitions", "2 of 3/4 partitions"),
+    ],
+)
+@pytest.mark.parametrize("error", [Unavailable, Damaged])
+def test_errors_do_not_show_the_folders_of_the_server(error: type[Exception], text: str, shown: str) -> None:
+    assert details_of(error(text))[0].detail == shown
+
+
+def test_an_error_lists_a_limited_number_of_problems() -> None:
+    problems = [Problem("unknown-step", "error", "no such step", Mark("p", line, 1)) for line in range(1, 5_000)]
+    told, _ = details_of(PlaybookError(problems))
+    assert isinstance(told.problems, tuple)
+    assert len(told.problems) == PROBLEMS_MAX
+    assert told.detail.endswith("no such step (the first 1,000 of 4,999 are listed)")
+    assert str(PlaybookError(problems[:2])) == "p:1:1: unknown-step: no such step\np:2:1: unknown-step: no such step"

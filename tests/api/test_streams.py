@@ -365,3 +365,45 @@ def test_a_subscriber_that_reads_nothing_is_disconnected() -> None:
         assert followers[0].closed
 
     asyncio.run(work())
+
+
+def test_the_growth_of_a_log_is_sent_without_its_events(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, LOOP, "loop")
+        async with following(server, f"/executions/{id}/growth") as one:
+            first = await one.next()
+            assert first is not None
+            assert (first.event, first.data, first.id) == ("grown", {"execution_id": id, "seq": first.id}, first.id)
+            async with following(server, f"/executions/{id}/growth?after={first.id}") as other:
+                await signal(server, id)
+                messages, others = await one.all(), await other.all()
+        last = (await server.api.get(f"/executions/{id}/head"))["seq"]
+        seqs = [each.data["seq"] for each in messages if each.event == "grown"]
+        assert seqs == sorted(set(seqs))
+        assert all(first.data["seq"] < seq <= last for seq in seqs)
+        assert len(seqs) < 20, "a message for many facts"
+        assert messages[-1][:2] == others[-1][:2] == ("end", {"execution_id": id, "status": "ok"})
+        assert len(context_of(server.app).streams) == 0
+
+    serve(tmp_path, work)
+
+
+def test_the_growth_of_an_unknown_log_is_not_found(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        assert (await server.api.ask("GET", "/executions/none/growth")).status == 404
+
+    serve(tmp_path, work)
+
+
+def test_viewers_share_a_timeline_that_is_long_enough(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        id = await waiting_one(server, WAITING, "waiting")
+        path = f"/executions/{id}/timeline"
+        before = await server.api.get(path)
+        assert await server.api.get(path, at_least=before["seq"]) == before
+        await signal(server, id)
+        longer = await server.api.get(path, at_least=before["seq"] + 1)
+        assert longer["seq"] > before["seq"]
+        assert (await server.api.get(path))["seq"] >= longer["seq"]
+
+    serve(tmp_path, work)

@@ -136,3 +136,16 @@ def test_an_overview_has_the_caller_and_the_status_of_steps(tmp_path: Path) -> N
         assert again == by[good]
 
     serve(tmp_path, work)
+
+
+def test_two_executions_are_compared(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        one, other = await server.api.run(NOOP, {"n": 1}), await server.api.run(NOOP, {"n": 2})
+        found = await server.api.get(f"/executions/{one}/diff", **{"with": other})
+        assert (found["a"]["id"], found["b"]["id"]) == (one, other)
+        assert found["differs"]
+        assert found["workload"] == [{"path": "workload.n", "change": "changed", "before": "1", "after": "2"}]
+        assert not (await server.api.get(f"/executions/{one}/diff", **{"with": one}))["differs"]
+        assert (await server.api.ask("GET", f"/executions/{one}/diff?with=none")).status == 404
+
+    serve(tmp_path, work)

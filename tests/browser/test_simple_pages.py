@@ -19,7 +19,7 @@ def test_a_search_finds_a_tool_and_shows_its_fields(shared: UiServer, open_scree
     kinds.click()
     expect(page.get_by_role("heading", name="wait", exact=True)).to_be_visible()
     fields = page.get_by_role("region", name="Fields").get_by_role("rowheader")
-    expect(fields).to_have_text(["seconds", "until", "signal"])
+    expect(fields).to_have_text(["seconds", "until", "signal", "title", "text", "data", "form"])
 
 
 def test_a_credential_is_stored_replaced_and_removed_and_never_shown(server: UiServer, open_screen: Opening) -> None:

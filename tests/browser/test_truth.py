@@ -77,7 +77,7 @@ def test_failed_iterations_do_not_count_as_done(shared: UiServer, open_screen: O
     some = shared.run(PARTIAL)
     page = open_screen(shared, WIDE).open(f"executions/{some}?step=start")
     expect(step(page, "start")).to_contain_text("2 ok · 1 failed")
-    expect(page.get_by_role("group", name="Timeline")).to_contain_text("2/3 · 1 failed")
+    expect(page.get_by_role("group", name="Timeline", exact=True)).to_contain_text("2/3 · 1 failed")
     expect(inspector(page)).to_contain_text("3 iterations:2 ok1 failed")
     all_of_them = shared.run(PARTIAL, bad=["oslo", "rome", "paris"])
     page.goto(f"{shared.url}/ui/executions/{all_of_them}")
@@ -154,7 +154,7 @@ def test_an_interrupted_execution_says_that_no_process_runs_it(server: UiServer,
     expect_status(page, "interrupted")
     expect(page.get_by_role("status").filter(has_text="no process runs it")).to_be_visible()
     expect(step(page, "start")).to_contain_text("interrupted")
-    expect(page.get_by_role("group", name="Timeline")).to_contain_text("interrupted: no process runs it")
+    expect(page.get_by_role("group", name="Timeline", exact=True)).to_contain_text("interrupted: no process runs it")
     expect(inspector(page)).to_contain_text("interrupted")
 
 

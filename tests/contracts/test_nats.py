@@ -473,7 +473,7 @@ def test_a_user_a_password_and_a_token_may_stand_in_the_address_with_anything_in
             NatsSettings(f"nats://{host}", user="u", password="hidden-value"),
         ):
             words = refused(access)
-            assert "refuses the user" in words
+            assert "refuses the login" in words
             assert "hidden-value" not in words
         server.kill()
         server.more = 'authorization { token: "to@ken" }'
@@ -494,7 +494,7 @@ def test_a_door_that_is_shut_before_the_reason_was_read_is_a_refusal() -> None:
     async def work() -> None:
         async with await asyncio.start_server(refuse, "127.0.0.1", 0) as refusing:
             connection = NatsConnection(f"nats://u:hidden-value@127.0.0.1:{refusing.sockets[0].getsockname()[1]}")
-            with pytest.raises(Unavailable, match="refuses the user"):
+            with pytest.raises(Unavailable, match="refuses the login"):
                 await connection.flush()
             await connection.close()
 

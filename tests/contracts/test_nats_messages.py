@@ -14,7 +14,7 @@ import nats
 import pytest
 from nats.js import JetStreamContext
 
-from noetl.adapters.nats.connection import NatsConnection
+from noetl.adapters.nats.connection import NatsConnection, NatsSettings
 from noetl.adapters.nats.messages import NatsMessages
 from noetl.clock import SystemClock
 from noetl.errors import NoetlError, Rejected, Unavailable
@@ -24,6 +24,7 @@ from noetl.secret import Secret
 from noetl.tool import AddressPolicy
 from tests.playbooks import HEAD
 from tests.services_nats import NatsServer, running_nats
+from tests.services_nats_keys import new_key, with_nkey, with_operator
 
 CLOCK = SystemClock()
 SINCE = datetime(2026, 1, 1, tzinfo=UTC)
@@ -220,6 +221,39 @@ def test_what_cannot_be_received_is_an_error(tmp_path: Path) -> None:
 
     with running_nats(tmp_path, USERS) as running:
         asyncio.run(work(running.url, running.port))
+
+
+@pytest.mark.parametrize("login", ["nkey", "creds"])
+def test_messages_are_received_with_a_key(tmp_path: Path, login: str) -> None:
+    user = new_key("user")
+    config, creds = (with_nkey(user), "") if login == "nkey" else with_operator()
+    secrets = {"url": "", login: creds or user.seed}
+    got = asyncio.Event()
+
+    async def handle(_message: ReceivedMessage) -> MessageAnswer:
+        got.set()
+        return MessageAnswer("done")
+
+    async def work(url: str) -> None:
+        given = {name: Secret(value or url) for name, value in secrets.items()}
+        selection = MessageSelection("g", "orders.>", None, None, given)
+        receiving = asyncio.create_task(NatsMessages(None, AddressPolicy(), CLOCK).receive(selection, handle))
+        settings = NatsSettings(url, **{login: secrets[login]})
+        sender = NatsConnection(settings, "sender", CLOCK)
+
+        async def received() -> bool:
+            if receiving.done():
+                receiving.result()
+            await sender.publish("orders.new", b"{}")
+            return got.is_set()
+
+        await until(received)
+        receiving.cancel()
+        await asyncio.wait([receiving])
+        await sender.close()
+
+    with running_nats(tmp_path, config, jetstream=False) as running:
+        asyncio.run(work(running.url))
 
 
 # A whole server on one file

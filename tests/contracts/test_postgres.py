@@ -55,9 +55,11 @@ from noetl.ports import (
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.limits import LimitsContract
+from noetl.testing.contracts.listing import ListedLog, ListingContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs, line, texts
 from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
+from noetl.testing.contracts.secret_inputs import RowsOfLog, SecretInputRowsContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract, WebSessionsContract
 from noetl.testing.contracts.stores import (
     AT,
@@ -65,8 +67,6 @@ from noetl.testing.contracts.stores import (
     PARTITIONS,
     CatalogContract,
     EventStoreContract,
-    ListedLog,
-    ListingContract,
     PartitionedStore,
     PartitionsContract,
     append,
@@ -219,6 +219,19 @@ class TestPostgresSecretRows(SecretRowsContract):
     async def make(self) -> AsyncIterator[SecretRows]:
         async with fresh() as made:
             yield PostgresSecretRows(made)
+
+
+class TestPostgresSecretInputRows(SecretInputRowsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[RowsOfLog]:
+        async with fresh() as made, store_on(made) as store:
+
+            async def owner(execution_id: str) -> int:
+                partition = partition_of(execution_id, PARTITIONS)
+                return (await store.own("s1", [partition], TTL_S)).epochs[partition]
+
+            log = ListedLog(store, PostgresListing(made), owner, PostgresRetention(made).delete)
+            yield RowsOfLog(PostgresSecretRows(made, "secret_inputs"), log)
 
 
 class TestPostgresLogs(LogStoreContract):

@@ -27,16 +27,16 @@ from noetl.output import JSON
 from noetl.ports import ApiTokenStore, Catalog, EventStore, Limits, PlaybookText, SecretRows, WebSessionStore
 from noetl.testing.contracts.audit import AuditContract, OpenedAudit
 from noetl.testing.contracts.limits import LimitsContract
+from noetl.testing.contracts.listing import ListedLog, ListingContract
 from noetl.testing.contracts.logs import LIMIT, LogStoreContract, OpenedLogs
 from noetl.testing.contracts.notifications import NotifyingLog, PendingNotificationsContract
 from noetl.testing.contracts.results import ClearableStore, ResultStoreContract
 from noetl.testing.contracts.saved import SavedContract, SavingLog
+from noetl.testing.contracts.secret_inputs import RowsOfLog, SecretInputRowsContract
 from noetl.testing.contracts.secrets import SecretRowsContract, TokensContract, WebSessionsContract
 from noetl.testing.contracts.stores import (
     CatalogContract,
     EventStoreContract,
-    ListedLog,
-    ListingContract,
     OwnershipContract,
     StoreProcess,
     append,
@@ -124,6 +124,15 @@ class TestSqliteSecretRows(OnOneFile, SecretRowsContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[SecretRows]:
         yield SqliteSecretRows(self.open())
+
+
+class TestSqliteSecretInputRows(OnOneFile, SecretInputRowsContract):
+    @asynccontextmanager
+    async def make(self) -> AsyncIterator[RowsOfLog]:
+        database = self.open()
+        owner, delete = SqliteOwnership(database).hold, SqliteRetention(database).delete
+        log = ListedLog(SqliteStore(database), SqliteListing(database), owner, delete)
+        yield RowsOfLog(SqliteSecretRows(database, "secret_inputs"), log)
 
 
 class TestSqliteAudit(OnOneFile, AuditContract):

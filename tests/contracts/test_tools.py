@@ -18,6 +18,7 @@ from noetl.testing.contracts.tools import ToolContract, call_of
 from noetl.tool import Auth, Call, Tool
 from noetl.tools.duckdb.tool import DuckdbTool
 from noetl.tools.http.tool import HttpTool
+from noetl.tools.mcp.tool import McpTool
 from noetl.tools.nats.tool import NatsTool
 from noetl.tools.noop import NoopTool
 from noetl.tools.object.tool import ObjectInput, ObjectTool
@@ -88,6 +89,20 @@ class TestQuantum(ToolContract):
 
     def fields(self) -> dict[str, JSON]:
         return {"op": "submit", "circuit": "OPENQASM 3.0;"}
+
+
+class TestMcp(ToolContract):
+    needs = "a server"  # tests/unit/tools/mcp has one
+    reads_around = True
+
+    def make(self) -> Tool:
+        return McpTool()
+
+    def fields(self) -> dict[str, JSON]:
+        return {"command": ["true"], "tool": "a"}
+
+    def endless(self) -> dict[str, JSON]:
+        return {"command": ["sleep", "1000"], "tool": "a"}
 
 
 class TestNoop(ToolContract):

@@ -22,7 +22,6 @@ from noetl.server.auth import PUBLIC
 from noetl.template import limits
 from noetl.template.compile import FILTERS, FUNCTIONS, METHODS, OMITTED, TESTS
 from noetl.views.envelopes import Envelope
-from scripts import reference_roles
 from scripts.reference import PAGES, ROOT, THEMES, name_of, records, stale
 from scripts.reference_api import described, routes
 from scripts.reference_cli import commands
@@ -66,10 +65,6 @@ def headings(text: str) -> list[str]:
 
 def test_the_generated_pages_are_up_to_date() -> None:
     assert stale() == [], "run `make docs`"
-
-
-def test_the_table_of_roles_is_the_one_that_the_server_enforces() -> None:
-    assert reference_roles.SECURITY.read_text(encoding="utf-8") == reference_roles.current(), "run `make docs`"
 
 
 def test_every_problem_code_has_its_paragraph_under_its_level() -> None:

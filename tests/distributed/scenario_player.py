@@ -18,6 +18,7 @@ from aiohttp import web
 
 from noetl.client import Client, fact_of
 from noetl.engine import Event
+from noetl.engine.commands import Change, ClearBreakpoint, Release, SetBreakpoint
 from noetl.engine.facts import Fact, ForChild, ForTime, FrameParked, FrameResumed, TaskStarted
 from noetl.engine.moves import RunTask, due, work_of
 from noetl.engine.pipeline import next_move
@@ -25,13 +26,16 @@ from noetl.errors import Rejected
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.ports import LogRow, SavedValue
-from noetl.testing.scenario import ANSWER, HEAD, Player, describe_fact
+from noetl.session.debugger import RemoteDebugger
+from noetl.testing.scenario import ANSWER, HEAD, Player, debug_command, describe_fact, retry_of
 from noetl.views.envelopes import Envelope
 from tests.distributed.final_states import final
 
 PATIENCE_S = 180.0
 ENTRIES_MAX = 30  # limit of entries into one task of a frame
 _MADE = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$|^\d{4}-\d\d-\d\dT[\d:.]+Z$")  # ids and instants
+COMMANDS = ("start", "pause", "resume", "cancel", "retry", "signal")
+DEBUGGING = ("break", "clear", "release", "step", "change")
 CHILD = """\
 apiVersion: noetl.io/v2
 kind: Playbook
@@ -183,7 +187,7 @@ class Play:
             await self._answer(self._keys(word), more)
         elif verb == "wake" and more:
             await self._answer(_keys(self.children[word], "start#1", {"start_task"}), more)
-        elif verb in ("start", "pause", "resume", "cancel", "retry", "signal"):
+        elif verb in (*COMMANDS, *DEBUGGING):
             code = await self._refusal(verb, rest)
             assert code == refused, f"{command}: {code}, and not {refused}"
             if verb == "retry" and refused is None:
@@ -211,7 +215,8 @@ class Play:
                 if word == "--saved":
                     await self._save(json.loads(more))
                 ctx = json.loads(more) if word == "--ctx" else None
-                await self._start({} if word.startswith("--") else json.loads(rest or "{}"), ctx)
+                points = [SetBreakpoint(place=more)] if word == "--break" else []
+                await self._start({} if word.startswith("--") else json.loads(rest or "{}"), ctx, points)
             case "pause":
                 await self.client.pause(self.id)
             case "resume":
@@ -224,8 +229,25 @@ class Play:
                 name, _, data = rest.partition(" ")
                 await self.client.signal(self.id, name, json.loads(data or "null"))
             case "retry":
-                steps = [each for each in rest.split() if each != "--from-start"]
-                await self.client.retry(self.id, steps[0] if steps else None, from_start="--from-start" in rest.split())
+                retry = retry_of(rest.split())
+                await self.client.retry(self.id, retry.step, iterations=retry.iterations, from_start=retry.from_start)
+            case _:
+                await self._debug(verb, rest)
+
+    async def _debug(self, verb: str, rest: str) -> None:
+        debugger = RemoteDebugger(self.client.http, self.id)
+        word, _, more = rest.partition(" ")
+        match debug_command(verb, word, more):
+            case SetBreakpoint(place=place, when=when, once=once):
+                await debugger.set_breakpoint(place, when, once=once)
+            case ClearBreakpoint(place=cleared):
+                await debugger.clear_breakpoint(cleared)
+            case Release(at=str(at), step=True):
+                await debugger.step(at)
+            case Release(at=released):
+                await debugger.release(released)
+            case Change(at=changed, set=values):
+                await debugger.change(changed, values)
 
     async def _save(self, values: dict[str, JSON]) -> None:
         """The execution starts with these values, and with no others of an earlier one."""
@@ -235,12 +257,15 @@ class Play:
         for key, value in values.items():
             await self.client.saved.put(path, SavedValue(key, value, now))
 
-    async def _start(self, workload: dict[str, JSON], ctx: dict[str, JSON] | None) -> None:
+    async def _start(
+        self, workload: dict[str, JSON], ctx: dict[str, JSON] | None, breakpoints: list[SetBreakpoint]
+    ) -> None:
         for path in sorted(set(re.findall(r"\bpath: ([\w/]+)", self.body))):
             await self.client.register(CHILD.replace("PATH", path).replace("URL", self.answers.url))
         text = HEAD.replace("path: scenario", f"path: scenarios/{self.scenario.name}") + self.body
         registered = await self.client.register(text)
-        self.id = (await self.client.start(digest=registered.digest, workload=workload, ctx=ctx)).execution_id
+        started = await self.client.start(digest=registered.digest, workload=workload, ctx=ctx, breakpoints=breakpoints)
+        self.id = started.execution_id
         self._follow()
 
     async def _answer(self, keys: set[str], report: str) -> None:

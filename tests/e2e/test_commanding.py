@@ -205,6 +205,25 @@ def test_retry_from_the_start_begins_the_failed_iteration_anew(workspace: Worksp
     assert (code, document["error"]["kind"]) == (1, "unknown-step")
 
 
+def test_retry_of_one_iteration_leaves_the_others_failed(workspace: Workspace) -> None:
+    names = [str(workspace.folder / name) for name in "abc"]
+    text = HEAD + (
+        "workflow:\n- step: start\n  spec: {policy: {failure: {mode: best_effort, tolerate: 0}}}\n"
+        f"  loop: {{in: {json.dumps(names)}, iterator: name, spec: {{mode: parallel}}}}\n"
+        '  tool: {kind: shell, argv: [test, -e, "{{ iter.name }}"]}\n'
+    )
+    assert workspace.json("run", workspace.write(text))[0] == 1
+    Path(names[1]).touch()
+    code, document = workspace.json("retry", "last", "--step", "start", "--iteration", "1")
+    assert code == 1
+    assert document["error"]["message"].startswith("2 of 3 iterations failed: [0], [2]; [0] ")
+    for name in names:
+        Path(name).touch()
+    assert workspace.json("retry", "last", "--step", "start", "--iteration", "0", "--iteration", "2")[0] == 0
+    alone = workspace.call("retry", "last", "--iteration", "1")
+    assert (alone.returncode, "--iteration needs --step" in alone.stderr) == (2, True)
+
+
 def test_retry_after_an_error_in_a_template_says_that_it_uses_the_old_text(workspace: Workspace) -> None:
     broken = (
         HEAD + "workflow:\n- step: start\n  tool: {kind: noop, input: {n: '{{ 1 // workload.n }}'}}\nworkload: {n: 0}\n"

@@ -27,8 +27,8 @@ class Reader(Workspace):
     def __init__(self, folder: Path, address: str) -> None:
         super().__init__(folder)
         self._elsewhere = {f"http://127.0.0.1:{services.PORT}": address, "/tmp/": f"{folder}/"}
-        for file in (ROOT / "examples").glob("*.yaml"):
-            self.write(self.here(file.read_text("utf-8")), f"examples/{file.name}")
+        for file in (*(ROOT / "examples").glob("*.yaml"), *(ROOT / "examples/agent_tools").glob("*.yaml")):
+            self.write(self.here(file.read_text("utf-8")), str(file.relative_to(ROOT)))
 
     def here(self, text: str) -> str:
         for there, here in self._elsewhere.items():

@@ -7,7 +7,7 @@ import pytest
 from tests.documents import reading
 from tests.e2e.processes import ROOT
 
-GUIDES = ("notifications",)
+GUIDES = ("debugging", "importing", "notifications")
 
 
 @pytest.mark.parametrize("name", GUIDES)

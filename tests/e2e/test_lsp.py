@@ -13,7 +13,9 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.client import LanguageClient
 
+import noetl
 from noetl.checks.checker import check
+from noetl.editor.highlight import TOKEN_KINDS
 from noetl.tool import Tools
 
 ROOT = Path(__file__).parents[2]
@@ -123,6 +125,31 @@ class Client:
         status = Path(f"/proc/{process.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM:")).split()[1]) / 1024
 
+    async def hovered(self, words: str) -> str:
+        params = lsp.HoverParams(self.document, self.behind(words))
+        found = await self.client.text_document_hover_async(params)
+        assert found is not None
+        assert isinstance(found.contents, lsp.MarkupContent)
+        return found.contents.value
+
+    async def lenses(self) -> list[tuple[int, str, str, list[object]]]:
+        """Line, title, command and arguments of each."""
+        found = await self.client.text_document_code_lens_async(lsp.CodeLensParams(self.document)) or []
+        commands = [(each.range.start.line, each.command) for each in found]
+        return [(at, made.title, made.command, list(made.arguments or ())) for at, made in commands if made is not None]
+
+    async def coloured(self) -> list[tuple[str, str]]:
+        """The kind and the text of each token."""
+        tokens = await self.client.text_document_semantic_tokens_full_async(lsp.SemanticTokensParams(self.document))
+        assert tokens is not None
+        line, column, found = 0, 0, list[tuple[str, str]]()
+        for index in range(0, len(tokens.data), 5):
+            down, right, length, kind = tokens.data[index : index + 4]
+            line, column = line + down, right if down else column + right
+            span = lsp.Range(lsp.Position(line, column), lsp.Position(line, column + length))
+            found.append((TOKEN_KINDS[kind], self.quoted(span)))
+        return found
+
     async def completions(self, words: str) -> dict[str, lsp.CompletionItem]:
         found = await self.client.text_document_completion_async(
             lsp.CompletionParams(self.document, self.behind(words))
@@ -132,7 +159,7 @@ class Client:
 
 
 @asynccontextmanager
-async def editor() -> AsyncIterator[Client]:
+async def editor(*options: str) -> AsyncIterator[Client]:
     client = LanguageClient("tests", "1")
     made = Client(client)
 
@@ -140,7 +167,7 @@ async def editor() -> AsyncIterator[Client]:
     def published(params: lsp.PublishDiagnosticsParams) -> None:
         made.published.put_nowait(params)
 
-    await client.start_io(sys.executable, "-m", "noetl", "lsp")
+    await client.start_io(sys.executable, "-m", "noetl", "lsp", *options)
     try:
         async with asyncio.timeout(DEADLINE_S):
             await client.initialize_async(lsp.InitializeParams(capabilities=lsp.ClientCapabilities()))
@@ -152,9 +179,9 @@ async def editor() -> AsyncIterator[Client]:
         await client.stop()  # type: ignore[no-untyped-call]  # of pygls
 
 
-def drive(work: Callable[[Client], Awaitable[None]]) -> None:
+def drive(work: Callable[[Client], Awaitable[None]], *options: str) -> None:
     async def whole() -> None:
-        async with editor() as client:
+        async with editor(*options) as client:
             await work(client)
 
     asyncio.run(whole())
@@ -294,6 +321,121 @@ def test_outline_folding_layout_and_colours() -> None:
         assert names[-2:] == ["ctx", "total"]
         assert "'error'" in names
         assert names[names.index("fetch") : names.index("fetch") + 3] == ["fetch", "data", "x"]
+
+    drive(work)
+
+
+CODE = (
+    HEAD
+    + """\
+workflow:
+  - step: start
+    tool:
+      - name: load
+        kind: sqlite
+        input: { path: x.db, query: "SELECT count(*) FROM t WHERE a = {{ workload.a }} -- all" }
+      - name: add
+        kind: python
+        input: { rows: "{{ load.data }}" }
+        code: |
+          def main(rows):
+              # the sum
+              return {"sum": sum(row["é"] for row in rows), "n": 2}
+"""
+)
+
+
+def test_code_and_sql_have_colours_beside_those_of_templates() -> None:
+    async def work(client: Client) -> None:
+        await client.open(CODE)
+        assert await client.coloured() == [
+            ("keyword", "SELECT"), ("function", "count"), ("keyword", "FROM"), ("keyword", "WHERE"),
+            ("namespace", "workload"), ("property", "a"), ("comment", "-- all"), ("variable", "load"),
+            ("property", "data"), ("keyword", "def"), ("function", "main"), ("comment", "# the sum"),
+            ("keyword", "return"), ("string", '"sum"'), ("function", "sum"), ("string", '"é"'), ("keyword", "for"),
+            ("keyword", "in"), ("string", '"n"'), ("number", "2"),
+        ]  # fmt: skip
+
+    drive(work)
+
+
+LAST = (
+    HEAD.replace("path: t", "path: last")
+    + """\
+workload: { name: Ada }
+
+workflow:
+  - step: start
+    tool: { kind: noop, input: { text: "hello {{ workload.name }}" } }
+    set: { ctx.greeting: { text: "{{ output.data.text }}" } }
+    next:
+      arcs:
+        - step: after
+
+  - step: after
+    tool: { kind: noop, input: { text: "{{ ctx.greeting.text }}" } }
+"""
+)
+
+
+def test_actions_and_last_values_come_from_the_newest_execution(tmp_path: Path) -> None:
+    file, database = tmp_path / "last.yaml", str(tmp_path / "x.db")
+    file.write_text(LAST)
+    (tmp_path / "last.test.yaml").write_text("playbook: last.yaml\ntests:\n  - name: it greets\n")
+    noetl.run(file, workload={"name": "Bob"}, database=database)
+    id = noetl.run(file, workload={"name": "Eve"}, database=database).id
+
+    async def work(client: Client) -> None:
+        client.uri = file.as_uri()
+        await client.open(LAST)
+        test = (tmp_path / "last.test.yaml").as_uri()
+        found = await client.lenses()
+        assert [each[1:] for each in found[:4]] == [
+            ("▶ Run", "noetl.run", [client.uri]),
+            ("Debug", "noetl.debug", [client.uri]),
+            ("Test", "noetl.test", [test]),
+            ("Last: ok", "noetl.show", [id]),
+        ]
+        assert [(client.text.split("\n")[line], title[:3]) for line, title, *_ in found[4:]] == [
+            ("  - step: start", "ok,"), ("  - step: after", "ok,"),
+        ]  # fmt: skip
+        assert "hello Eve" in await client.hovered("{{ ctx.greeting.te")
+        assert "Eve" in await client.hovered("hello {{ workload.na")
+        assert "text: hello Eve" in await client.hovered("        - step: aft")
+        client.insert("- step: start", "x")
+        assert [title for _, title, *_ in await client.lenses()][:2] == ["Test", "Last: ok"]  # it has errors now
+
+    drive(work, "--db", database)
+
+
+def test_a_test_file_has_its_own_problems_and_actions(tmp_path: Path) -> None:
+    async def work(client: Client) -> None:
+        client.uri = (tmp_path / "a.test.yaml").as_uri()
+        text = "playbook: a.yaml\ntests:\n  - name: one\n  - name: two\n    expects: { status: ok }\n"
+        (problem,) = await client.open(text)
+        assert (problem.code, problem.range.start.line) == ("unknown-key", 4)
+        assert [(line, title, arguments) for line, title, _, arguments in await client.lenses()] == [
+            (0, "▶ Run all tests", [client.uri]),
+            (2, "▶ Run this test", [client.uri, "one"]),
+            (3, "▶ Run this test", [client.uri, "two"]),
+        ]
+        client.uri = "file:///compose.yaml"
+        assert await client.open("services: { a: 1 }\n") == []  # it is no playbook
+
+    drive(work)
+
+
+def test_the_definition_of_a_child_playbook_is_its_file() -> None:
+    async def work(client: Client) -> None:
+        caller = ROOT / "examples" / "child_playbooks.yaml"
+        client.uri = caller.as_uri()
+        await client.open(caller.read_text())
+        at = client.behind("path: child_playbooks_bra")
+        found = await client.client.text_document_definition_async(lsp.DefinitionParams(client.document, at))
+        assert isinstance(found, list)
+        assert [each.uri for each in found if isinstance(each, lsp.Location)] == [
+            (ROOT / "examples" / "child_playbooks_branch.yaml").as_uri()
+        ]
 
     drive(work)
 

@@ -333,3 +333,32 @@ def test_an_embedded_run_imports_nothing_that_speaks_to_servers(tmp_path: Path) 
     }
     assert heavy & set(done.stderr.split()) == set()
     assert "noetl.session.connect" in done.stderr.split()
+
+
+def test_modules_beside_the_file_go_to_the_server_with_it_d108(client: Client) -> None:
+    client.write("def twice(n):\n    return 2 * n\n", "rates.py")
+    text = HEAD.replace("path: t", "path: remote/libs") + (
+        "workflow:\n- {step: start, tool: {kind: python, code: 'import rates; result = rates.twice(21)'}}\n"
+    )
+    file = client.file(text, "libs.yaml")
+    code, document = client.json("run", file)
+    assert (code, document["output"]["data"]) == (0, 42)
+    shown = client.call("playbooks", "show", "remote/libs").stdout
+    assert shown.endswith("libs:\n  rates.py: |\n    def twice(n):\n        return 2 * n\n")
+    assert client.call("register", file).stdout.split() == ["remote/libs", "version", "1", "known", "with", "rates.py"]
+    client.write("def twice(n):\n    return 3 * n\n", "rates.py")
+    _, forked = client.json("fork", document["execution_id"], "--playbook", file, "--yes")
+    assert forked["output"]["data"] == 63  # the task is done again, because its module differs
+    assert client.json("run", "remote/libs@1")[1]["output"]["data"] == 42
+
+
+def test_a_server_that_is_open_names_the_setting_for_local_addresses(client: Client) -> None:
+    text = HEAD.replace("path: t", "path: remote/local") + (
+        f"workflow:\n- {{step: start, tool: {{kind: http, url: '{client.url}/health'}}}}\n"
+    )
+    code, document = client.json("run", client.file(text, "local.yaml"))
+    assert code == 1
+    assert (
+        "127.0.0.1 is a loopback address; on a server, NOETL_ALLOW_NETWORKS can allow it"
+        in document["error"]["message"]
+    )

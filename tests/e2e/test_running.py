@@ -250,7 +250,7 @@ def test_a_run_in_a_pipe_imports_only_what_it_needs(workspace: Workspace) -> Non
     )  # fmt: skip
     heavy = {
         "litestar", "uvicorn", "aiohttp", "asyncpg", "nats", "obstore", "duckdb", "rich", "typer", "click",
-        "apsw", "jinja2",
+        "apsw", "jinja2", "mcp", "pydantic",
     }  # fmt: skip
     assert set(done.stderr.split()) & heavy == {"apsw", "jinja2"}
 

@@ -17,6 +17,8 @@ from tests.e2e.serving import serving
 from tests.playbooks import HEAD, kinds
 from tests.services import connected, database, postgres
 from tests.services_nats import running_nats
+from tests.unit.tools.mcp.mcp_http import serving as mcp_serving
+from tests.unit.tools.mcp.mcp_server import server
 
 AROUND = (
     HEAD
@@ -25,7 +27,7 @@ keychain:
 - {name: api_token, kind: env, variable: API_TOKEN}
 - {name: broker, kind: nats_credential, url: {env: BROKER_URL}}
 - {name: warehouse, kind: postgres_credential, dsn: {env: WAREHOUSE_DSN}}
-workload: {api_url: "", city: Bern}
+workload: {api_url: "", tools_url: "", city: Bern}
 workflow:
 - step: start
   tool: {kind: python, code: "def main(): return [{'n': n} for n in range(200)]"}
@@ -41,6 +43,7 @@ workbook:
 GIVES: dict[str, Any] = {
     "duckdb": [{"city": "Bern", "total": 7}, {"city": "Uster", "total": 5}],
     "http": {"total": 2},
+    "mcp": {"found": "orders"},
     "nats": {"subject": "orders.created", "bytes": 25},
     "noop": {"greeting": "hello"},
     "playbook": {"text": "hello, you"},
@@ -73,11 +76,12 @@ def test_the_example_of_a_tool_runs(kind: str, tmp_path: Path) -> None:
         async with database() as name, connected(name) as connection:
             await connection.execute("CREATE TABLE customers AS SELECT 1 AS id, 'Ada' AS name, 'Bern' AS city")
             workspace.environment |= {"API_TOKEN": "a-token-of-tests", "WAREHOUSE_DSN": postgres().dsn(name)}
-            with serving() as api:
-                api.items = {"total": 2}
-                given = ("run", file, "--set", f"api_url={api.url}/json", "--format", "json")
-                done = await asyncio.to_thread(workspace.call, *given)
-                return done.returncode, done.stdout
+            async with mcp_serving(server.streamable_http_app()) if kind == "mcp" else nullcontext("") as tools_url:
+                with serving() as api:
+                    api.items = {"total": 2}
+                    urls = ("--set", f"api_url={api.url}/json", "--set", f"tools_url={tools_url}")
+                    done = await asyncio.to_thread(workspace.call, "run", file, *urls, "--format", "json")
+                    return done.returncode, done.stdout
 
     with running_nats(tmp_path / "nats") if kind == "nats" else nullcontext() as broker:
         workspace.environment |= {"BROKER_URL": "nats://127.0.0.1:9" if broker is None else broker.url}

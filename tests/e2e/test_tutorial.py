@@ -15,10 +15,10 @@ PAGES = sorted((ROOT / "docs" / "tutorial").glob("0*.md"))
 AWAY = re.compile(r"No matching distribution|NewConnectionError|Temporary failure in name resolution")
 
 
-def test_there_are_seven_pages_and_the_first_one_names_them_in_order() -> None:
+def test_there_are_eight_pages_and_the_first_one_names_them_in_order() -> None:
     index = (ROOT / "docs" / "tutorial" / "index.md").read_text("utf-8")
     assert re.findall(r"^\d\. \[[^\]]+\]\(([^)]+)\)", index, re.MULTILINE) == [page.name for page in PAGES]
-    assert len(PAGES) == 7
+    assert len(PAGES) == 8
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

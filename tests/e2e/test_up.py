@@ -181,6 +181,8 @@ def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_
         )
         said += json.dumps(workspace.told)
         said += "".join(file.read_text() for file in (path / "logs").iterdir())
+        if os.geteuid() == 0:
+            workspace.hear("workers run as root, and so do python and shell tasks; see NOETL_TOOL_USER")
         assert [file.name for file in secret if file.read_text().strip() in said] == []
         asked = subprocess.run(
             [NOETL, "doctor", "--nats", f"nats://{workspace.told['nats']}"], capture_output=True, text=True,

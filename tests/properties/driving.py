@@ -62,13 +62,13 @@ def plain(state: State) -> JSON:
 
 def read_back(event: Event) -> Event:
     """The event after encoding and decoding, as from a disk."""
-    return event._replace(fact=_fact(_encode(event.fact)))
+    return replace(event, fact=_fact(_encode(event.fact)))
 
 
 def folded(log: list[Event]) -> State:
     state = State(execution_id="e")
-    for _, at, fact in map(read_back, log):
-        apply(state, fact, at)
+    for event in map(read_back, log):
+        apply(state, event.fact, event.at)
     return state
 
 
@@ -107,10 +107,23 @@ class Drive:
             return False
         self.retries += 1
         try:
-            self.commit(Retry(from_start=self.pick(3, "from start") == 0))
+            self.commit(self.retry())
         except Rejected:
             return False
         return self.state.live or self.again()
+
+    def retry(self) -> Retry:
+        """Of everything that failed, or of one iteration."""
+        from_start = self.pick(3, "from start") == 0
+        loops = [
+            (run.step, run.loop.again)
+            for run in self.state.failed.values()
+            if run.loop is not None and run.loop.again and run.loop.conflict is None and not run.loop.unended
+        ]
+        if self.state.compensation is None and loops and self.pick(2, "one iteration"):
+            step, failed = loops[0]
+            return Retry(step=step, iterations=(failed[0][0],), from_start=from_start)
+        return Retry(from_start=from_start)
 
     def commit(self, command: Command) -> None:
         events = handle(self.program, self.state, command, self.at, self.agenda)

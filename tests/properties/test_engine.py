@@ -42,7 +42,8 @@ class Follower:
         program, live = self.drive.program, plain(self.drive.state)
         at = events[0].at
         accepted = len(accept(program, self.state, command, at))
-        for place, (_, _, fact) in enumerate(map(read_back, events), 1):
+        for place, each in enumerate(map(read_back, events), 1):
+            fact = each.fact
             joins_in_time(program, self.state, fact)
             apply(self.state, fact, at)
             finished = isinstance(fact, facts.Finished)  # playbook.processed follows in the same batch

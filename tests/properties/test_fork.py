@@ -21,6 +21,7 @@ from noetl.engine.commands import LEVEL, Fork, Signal, Start, Wake
 from noetl.engine.facts import ForChild, ForkOrigin, ForSignal, ForTime
 from noetl.engine.moves import RunTask, Work
 from noetl.engine.state import Frame, Run, State
+from noetl.fork.audit import ForkPrograms, fork_findings
 from noetl.fork.plan import Planner, fork_start
 from noetl.fork.recording import RecordedFrame, Recording
 from noetl.ids import frame_parts
@@ -98,7 +99,7 @@ def edited(draw: st.DrawFn, document: dict[str, JSON]) -> tuple[dict[str, JSON],
             arc["when"] = arc["when"].replace("< 5", "< 3")
         case "set":
             step = draw(st.sampled_from(steps))
-            step.setdefault("set", {})["ctx.added"] = 1
+            step.setdefault("set", {})["ctx.added"] = "{{ output.data.n | default(1) }}"
         case "task" if found := [each for each in pipelines if "tool" in each]:
             draw(st.sampled_from(found))["tool"].append({"name": "added", "kind": "python", "code": "result = 3"})
         case "step":
@@ -178,9 +179,11 @@ def verify(case: Case, planned: type[Planner] = Planner) -> bool:
         assert new.state.end_output == fresh.state.end_output
         # Both directions: no other call is made, and none whose answer was recorded.
         assert new.calls <= fresh.calls
-        if edit == "nothing" and old.state.status in ("running", "ok"):
+        if edit in ("nothing", "set") and old.state.status in ("running", "ok"):
             assert new.calls == fresh.calls - old.calls
     assert findings(map(read_back, new.log)) == []
+    programs = ForkPrograms(old.program, program)
+    assert fork_findings("f", map(read_back, new.log), map(read_back, old.log), programs) == []
     return kept.kept_calls > 0
 
 

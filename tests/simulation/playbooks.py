@@ -105,4 +105,51 @@ workflow:
 """
 )
 
-TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO, "tell": TELL}
+PAGES = (
+    HEAD.format("pages")
+    + f"""\
+workload: {{cities: [1, 2, 3]}}
+workflow:
+- step: start
+  tool: {{kind: http, url: x, json: {{list: "{{{{ workload.cities }}}}"}}, {RETRY}}}
+  set: {{ctx.first: "{{{{ output.data }}}}"}}
+  next: {{spec: {{mode: inclusive}}, arcs: [{{step: fetch}}, {{step: side}}]}}
+- step: fetch
+  loop: {{in: "{{{{ workload.cities }}}}", iterator: city, spec: {{mode: parallel, max_in_flight: 2, policy: {{reduce: {{ctx.sum: sum}}}}}}}}
+  tool:
+  - {{name: one, kind: http, url: x, json: {{city: "{{{{ iter.city }}}}", first: "{{{{ ctx.first }}}}"}}, {RETRY}}}
+  - {{name: two, kind: http, url: x, json: {{next: "{{{{ _prev }}}}"}}, {RETRY}}}
+  - {{name: add, kind: noop, set: {{ctx.sum: "{{{{ two.data }}}}"}}}}
+  next: {{arcs: [{{step: store}}]}}
+- step: side
+  tool:
+  - {{kind: workbook, block: twice, input: {{at: "{{{{ ctx.first }}}}"}}}}
+  - {{kind: playbook, path: child, input: {{seed: 3}}}}
+  next: {{arcs: [{{step: store}}]}}
+- step: store
+  spec: {{policy: {{admit: {{join: all}}}}}}
+  tool: {{kind: http, url: x, json: {{sum: "{{{{ ctx.sum }}}}"}}, {RETRY}}}
+  set: {{ctx.stored: "{{{{ output.data }}}}"}}
+workbook:
+  twice:
+    loop: {{in: [1, 2], iterator: i}}
+    tool: {{kind: http, url: x, json: {{i: "{{{{ iter.i }}}}", at: "{{{{ input.at }}}}"}}, {RETRY}}}
+"""
+)
+EDITS = {  # of PAGES: the path of the edited playbook → what is replaced
+    "items": ("cities: [1, 2, 3]}", "cities: [3, 4, 1]}"),
+    "second": ("{next: ", "{after: "),
+    "first": ("list: ", "all: "),
+    "derived": ('{ctx.first: "{{ output.data }}"}', '{ctx.first: "{{ output.data + 1 }}"}'),
+    "set": ('{ctx.stored: "{{ output.data }}"}', '{ctx.stored: "{{ output.data }}", ctx.added: 1}'),
+}
+
+
+def edited(name: str) -> str:
+    old, new = EDITS[name]
+    assert old in PAGES
+    return PAGES.replace("name: pages, path: pages", f"name: {name}, path: {name}").replace(old, new)
+
+
+TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO, "tell": TELL, "pages": PAGES}
+TEXTS |= {name: edited(name) for name in EDITS}

@@ -34,7 +34,7 @@ class NoPositionCheck(Control):
     """Control accepts a report at any position, as if it continued the frame."""
 
     async def _decide(self, live: LiveExecution, asked: list[PendingCommand]):  # type: ignore[no-untyped-def]  # as in Control
-        moved = [item._replace(command=_moved(live, item.command)) for item in asked]
+        moved = [replace(item, command=_moved(live, item.command)) for item in asked]
         return await super()._decide(live, moved)
 
 
@@ -51,12 +51,12 @@ def _moved(live: LiveExecution, command: object):  # type: ignore[no-untyped-def
 
 class NoOwnerEpoch(MemoryStore):
     def _append(self, each: Append) -> Conflict | Fenced | None:
-        return super()._append(each._replace(owner=self.epoch(each.execution_id)))
+        return super()._append(replace(each, owner=self.epoch(each.execution_id)))
 
 
 class NoCompareAndSet(MemoryStore):
     def _append(self, each: Append) -> Conflict | Fenced | None:
-        return super()._append(each._replace(first_seq=self._heads.get(each.execution_id, 0) + 1))
+        return super()._append(replace(each, first_seq=self._heads.get(each.execution_id, 0) + 1))
 
 
 class TornBatch(MemoryStore):
@@ -64,7 +64,7 @@ class TornBatch(MemoryStore):
 
     def _append(self, each: Append) -> Conflict | Fenced | None:
         torn = len(each.facts) > 3 and len(self.rows.get(each.execution_id, ())) == 4
-        return super()._append(each._replace(facts=each.facts[:-1]) if torn else each)
+        return super()._append(replace(each, facts=each.facts[:-1]) if torn else each)
 
 
 def store_of(memory: type[MemoryStore]) -> type[SimStore]:
@@ -129,8 +129,8 @@ class ReusesGrants(Control):
         if grant is None:
             return None
         epoch = (0, grant.epoch[1])
-        live.in_flight[frame] = live.in_flight[frame]._replace(epoch=epoch)
-        return grant._replace(epoch=epoch)
+        live.in_flight[frame] = replace(live.in_flight[frame], epoch=epoch)
+        return replace(grant, epoch=epoch)
 
 
 class LocalTime(Control):
@@ -151,6 +151,11 @@ async def sweep_without_children(control: Control) -> None:
     await control.dispatch.pump()
 
 
+async def sweep_without_instants(control: Control) -> None:
+    await sweep(control)
+    control.idle = {id: idle._replace(due=None) for id, idle in control.idle.items()}
+
+
 BUGS = {
     "no position check, so no dedup": SimComponents(control=NoPositionCheck),
     "no epoch of the owner": SimComponents(store=store_of(NoOwnerEpoch)),
@@ -162,6 +167,7 @@ BUGS = {
     "no sweep": SimComponents(sweep=sweep_nothing),
     "a wake is lost": SimComponents(control=LosesWakes, sweep=sweep_without_children),
     "a grant is used again after failover": SimComponents(control=ReusesGrants),
+    "a wait that is not in memory has no end": SimComponents(sweep=sweep_without_instants),
     "time by a skewed clock": SimComponents(control=LocalTime),
 }
 

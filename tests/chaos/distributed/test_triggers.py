@@ -103,7 +103,8 @@ async def _kill(cluster: ChaosCluster) -> int:
 async def _settled(cluster: ChaosCluster, sent: list[str]) -> tuple[dict[str, Counter[str]], float]:
     """By trigger: how many executions there are for each time or message; and how late the latest began, in seconds.
 
-    The triggers are paused when all messages are handled and nothing is overdue, so that nothing is in between.
+    The triggers are paused when all messages are handled, each has fired and none is overdue, so that nothing is in between.
+    A cron trigger may fire for the first time only after the sending has ended: its minute plus its jitter.
     """
     query = "SELECT count(*) FROM noetl.log WHERE first_seq = 1 AND body::text LIKE '%chaos/triggers:events%'"
 
@@ -112,11 +113,11 @@ async def _settled(cluster: ChaosCluster, sent: list[str]) -> tuple[dict[str, Co
 
     await until(all_messages_came)
 
-    async def none_overdue() -> bool:
-        overdue = "SELECT count(*) FROM noetl.triggers WHERE NOT paused AND due_at < now() - interval '3 seconds'"
-        return int((await cluster.rows(overdue))[0][0]) == 0
+    async def all_fired() -> bool:
+        missing = "SELECT count(*) FROM noetl.triggers WHERE fired = 0 OR due_at < now() - interval '3 seconds'"
+        return int((await cluster.rows(missing))[0][0]) == 0
 
-    await until(none_overdue)
+    await until(all_fired)
     await cluster.rows("UPDATE noetl.triggers SET paused = true")
     await cluster.until_all_ended()
     found: dict[str, Counter[str]] = {}

@@ -44,8 +44,8 @@ class Wiretap:
             self._workers[inbox] = body["worker"]
         if request["ask"] == "begin":
             self._see((body["execution_id"], body["frame"]), inbox, "begin")
-        elif request["ask"] == "reported":
-            report, place = body["report"], (body["execution_id"], body["report"]["frame"])
+        for each in body["reports"] if request["ask"] == "reports" else [body] if request["ask"] == "reported" else ():
+            report, place = each["report"], (each["execution_id"], each["report"]["frame"])
             self._see(place, inbox, "done" if report.get("facts") else "started")
 
     def _see(self, place: tuple[str, str], inbox: str, says: str) -> None:

@@ -49,6 +49,7 @@ def test_a_command_line_that_leaves_no_question_is_read_as_typer_reads_it(line: 
         ("run a --allow-extra --set k=v", RunOptions("a", ("k=v",), allow_extra=True)),
         ("run a --ctx k=v --ctx=b=1", RunOptions("a", ctx=("k=v", "b=1"))),
         ("run a --label k=v --label=b=1", RunOptions("a", labels=("k=v", "b=1"))),
+        ("run a --secret k --secret=b=@c", RunOptions("a", secrets=("k", "b=@c"))),
     ],
 )
 def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, options: RunOptions) -> None:
@@ -61,6 +62,7 @@ def test_a_run_that_leaves_no_question_is_read_as_typer_reads_it(line: str, opti
         "sets": list(options.sets) or (),
         "ctx": list(options.ctx) or (),
         "labels": list(options.labels) or (),
+        "secrets": list(options.secrets) or (),
         "workload": options.workload,
         "allow_extra": options.allow_extra,
         "db": options.db,

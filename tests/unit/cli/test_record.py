@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import gzip
+import html
 import json
+from datetime import UTC, datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from urllib.parse import quote
 
 import pytest
 
 from noetl.errors import PlaybookError
+from noetl.output import Output, failed
+from noetl.replay import cassette, recording
+from noetl.replay.adapter import MadeCall
+from noetl.replay.cassette import make_cassette
+from noetl.replay.recording import RecordedCall, RecordedExecution
 from noetl.testing import run_tests
 from tests.unit.cli.invoke import noetl, run_run
 from tests.unit.replay.suites import HEAD
@@ -100,7 +110,7 @@ def test_the_plan_is_shown_and_nothing_is_written_without_yes(folder: Path, caps
     printed = capsys.readouterr()
     assert "  start.get: 3 calls" in printed.out
     assert '  "api_key" is replaced by ***, 1 time' in printed.out
-    assert '  "token" is replaced by ***, 4 times' in printed.out
+    assert '  "token" is replaced by ***, 5 times' in printed.out
     assert "--yes" in printed.err
     assert not (folder / "orders.cassette.yaml").exists()
 
@@ -116,6 +126,137 @@ def test_a_cassette_has_no_secrets_and_large_bodies_beside_it(folder: Path, caps
         assert "t0ps3cr3t" not in content
         assert "geheim" not in content
     assert "x" * 5_000 not in text
+
+
+CANARIES = [f'canary-{number}/&{number * 7919:x}+"q{number}"' for number in range(30)]
+LEAKS = """\
+import base64, html, json, urllib.parse
+def main(secrets):
+    forms = [str, lambda s: base64.b64encode(s.encode()).decode(), lambda s: s.encode().hex(), urllib.parse.quote,
+             lambda s: json.dumps(json.dumps(s)), html.escape, repr, lambda s: "x" + s + "y" * 9]
+    shown = {f"k{place}": forms[place % len(forms)](each) for place, each in enumerate(secrets)}
+    print("printed", *shown.values())
+    if len(secrets) < 3:
+        raise ValueError(f"refused: {secrets}")
+    return {"shown": shown, "pad": ["z" * 100] * (1000 if len(secrets) > 20 else 1), "all": base64.b64encode(" ".join(secrets).encode()).decode()}
+"""
+
+
+def test_a_cassette_has_none_of_thirty_canaries_in_any_form(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for number, canary in enumerate(CANARIES):
+        monkeypatch.setenv(f"CANARY_{number}", canary)
+    (tmp_path / "leaks.py").write_text(LEAKS)
+    named = [f"{{{{ keychain.c{number} }}}}" for number in range(30)]
+    entries = "".join(f"- {{name: c{number}, kind: env, variable: CANARY_{number}}}\n" for number in range(30))
+    steps = [("start", named, "small"), ("small", named[:4], "fails"), ("fails", named[4:6], "")]
+    (tmp_path / "orders.yaml").write_text(
+        f"{HEAD}\nkeychain:\n{entries}workflow:\n"
+        + "".join(
+            f"- step: {step}\n  tool: {{kind: python, script: leaks.py, input: {{secrets: {json.dumps(texts)}}}}}\n"
+            + (
+                f"  set: {{ctx.{step}: '{{{{ output.data.all }}}}'}}\n  next: {{arcs: [{{step: {after}}}]}}\n"
+                if after
+                else ""
+            )
+            for step, texts, after in steps
+        )
+    )
+    assert run_run("orders.yaml", db="a.db") == 1  # the last step fails
+    assert noetl("record", "last", "-o", "orders.cassette.yaml", "--yes", "--db", "a.db") == 0
+    files = [tmp_path / "orders.cassette.yaml", *(tmp_path / "orders.cassette").iterdir()]
+    contents = [gzip.decompress(each.read_bytes()) if each.suffix == ".gz" else each.read_bytes() for each in files]
+    assert len(contents) == 2
+    assert sum(each.count(b"***") for each in contents) >= 30
+    for number, canary in enumerate(CANARIES):
+        core = f"canary-{number}/".encode()
+        hidden = [
+            core,
+            core.hex().encode(),
+            quote(core).encode(),
+            quote(core, safe="").encode(),
+            html.escape(canary).encode(),
+        ]
+        hidden += [base64.b64encode(b" " * before + core).strip(b"=")[4:-2] for before in range(3)]
+        for form in hidden:
+            assert not any(form in content for content in contents), (canary, form)
+
+
+# How services quote credentials in their answers: no keychain has them, so no worker masks them.
+QUOTES = (
+    lambda secret: {"access_token": secret},
+    lambda secret: {"credentials": {"user": "me", "value": [secret, 17]}},
+    lambda secret: {"next": f"https://shop.invalid/pages?page=2&api_key={secret}&size=10"},
+    lambda secret: {"echo": {"headers": {"Authorization": f"Bearer {secret}", "Set-Cookie": [f"id={secret}; Secure"]}}},
+    lambda secret: {"body": json.dumps({"password": secret})},
+    lambda secret: {"body": json.dumps({"inner": json.dumps({"client_secret": secret})})},
+    lambda secret: {"log": f"GET /orders\nauthorization: Basic {secret}\naccept: */*"},
+    lambda secret: {"redirect": quote(f"https://shop.invalid/?token={secret}&x=1", safe="")},
+    lambda secret: {"note": f"login failed: password='{secret}'"},
+    lambda secret: {"dsn": f"postgresql://me:{secret}@db.invalid/shop"},
+)
+
+
+async def leaked(folder: Path) -> list[str]:
+    """The canaries in the files of a cassette that is made from answers of services, and the quotes around them."""
+    canaries = [f"canary{number}x{number * 7919:x}" for number in range(30)]
+    calls = [
+        RecordedCall(
+            frame=f"start#1[{number}]",
+            task="get",
+            occurrence=1,
+            output=failed("http", json.dumps(data))
+            if number % 3 == 2
+            else Output(data=data, meta={"pad": "x" * 3_000}),
+            input_hash="h",
+        )
+        for number, canary in enumerate(canaries)
+        for data in [{**QUOTES[number % len(QUOTES)](canary), "pad": ["z"] * (2_000 if number % 3 == 1 else 1)}]
+    ]
+    at = datetime(2026, 11, 16, tzinfo=UTC)
+    workload = {"password": canaries[0], "url": f"https://me.invalid/?token={canaries[1]}"}
+    recorded = RecordedExecution(id="e", path="t", digest="d", workload=workload, ctx={}, started_at=at, calls=calls)
+
+    async def no_body(_: dict[str, object]) -> bytes:
+        raise AssertionError("nothing is stored")
+
+    made = await make_cassette(recorded, folder / "t.cassette.yaml", no_body)
+    contents = [made.text, *(gzip.decompress(each).decode() for each in made.bodies.values())]
+    return [canary for canary in canaries if any(f"{canary}" in content for content in contents)]
+
+
+def test_credentials_in_answers_of_services_are_redacted_however_they_are_quoted(tmp_path: Path) -> None:
+    assert asyncio.run(leaked(tmp_path)) == []
+
+
+@pytest.mark.parametrize("planted", ["_redacted", "_in_text"])
+def test_a_cassette_with_a_secret_is_found(planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planted bugs: credentials by their keys are kept, and those in texts."""
+    as_it_is = {
+        "_redacted": lambda writer, _key, value, **_: writer.redact(value),
+        "_in_text": lambda _writer, found: found[0],
+    }
+    monkeypatch.setattr(cassette._Writer, planted, as_it_is[planted])
+    assert len(asyncio.run(leaked(tmp_path))) >= 6
+
+
+def test_an_answer_of_the_wrong_iteration_is_found(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A planted bug: a call gets the recorded answer of the iteration before it."""
+    recorded(folder)
+    (folder / "orders.test.yaml").write_text(
+        "playbook: orders.yaml\ntests: [{name: a, cassette: orders.cassette.yaml, expect: {ctx: {items: [/0, /1, /2]}}}]"
+    )
+    assert [each.mismatches for each in run_tests(folder / "orders.test.yaml")] == [()]
+    right = recording._Index.find
+
+    def wrong(index: recording._Index, call: MadeCall, _wanted: str | None) -> tuple[RecordedCall, bool] | None:
+        other = call.frame.replace("[2]", "[1]")
+        known = next((each for each in index.by_frame[other] if each.task == call.task), None)
+        return (known, True) if other != call.frame and known is not None else right(index, call, _wanted)
+
+    monkeypatch.setattr(recording._Index, "find", wrong)
+    [result] = run_tests(folder / "orders.test.yaml")
+    assert any("/2" in str(each) for each in result.mismatches)
 
 
 def test_a_test_with_a_cassette_needs_no_service(folder: Path) -> None:

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as Xml
 
 import pytest
 
-from noetl.cli.suite_runner import until_changed
+from noetl.cli.suite_runner import stamps_of, until_changed
 from tests.unit.cli.invoke import noetl
 from tests.unit.replay.suites import write_suite
 
@@ -119,13 +119,26 @@ def test_junit_has_a_case_for_each_test_and_each_file_that_cannot_run(folder: Pa
 
 
 def test_a_change_of_a_file_is_noticed(folder: Path) -> None:
-    file = write_suite(folder, PASSES)
+    files = [str(write_suite(folder, PASSES))]
 
-    async def change() -> None:
+    async def change(name: str) -> None:
         async with asyncio.timeout(30):
-            waiting = asyncio.create_task(until_changed([str(file)], poll_s=0.001))
+            waiting = asyncio.create_task(until_changed(files, stamps_of(files), poll_s=0.001))
             await asyncio.sleep(0)  # noqa: TID251  # the first look
-            (folder / "orders.yaml").write_text("other")
+            (folder / name).write_text("other")
             await waiting
 
-    asyncio.run(change())
+    for name in ("orders.yaml", "script.py"):
+        asyncio.run(change(name))
+
+
+def test_a_change_while_the_tests_run_is_noticed(folder: Path) -> None:
+    files = [str(write_suite(folder, PASSES))]
+    before = stamps_of(files)
+    (folder / "orders.yaml").write_text("other")
+
+    async def waits() -> None:
+        async with asyncio.timeout(30):
+            await until_changed(files, before, poll_s=0.001)
+
+    asyncio.run(waits())

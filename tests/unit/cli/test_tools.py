@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from noetl.tool import Tools
 from tests.playbooks import kinds
 from tests.unit.cli.invoke import run_tools
 
@@ -13,14 +14,14 @@ from tests.unit.cli.invoke import run_tools
 def test_every_kind_has_its_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_tools(None, "plain") == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == sorted(kinds())
-    assert "noop      Does nothing" in lines
+    assert [line.split()[0] for line in lines] == sorted(Tools.installed().kinds())
+    assert ["noop", "Does", "nothing"] in [line.split() for line in lines]
 
 
 def test_the_list_is_an_array_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     run_tools(None, "json")
     listed = json.loads(capsys.readouterr().out)
-    assert [each["kind"] for each in listed] == sorted(kinds())
+    assert [each["kind"] for each in listed] == sorted(Tools.installed().kinds())
     assert all(each["doc"] for each in listed)
 
 
@@ -72,7 +73,7 @@ def test_lines_fit_the_screen(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "hint"), [("htp", 'did you mean "http"?'), ("zzzzz", "installed kinds: duckdb, http, nats, noop,")]
+    ("kind", "hint"), [("htp", 'did you mean "http"?'), ("zzzzz", "duckdb, http, mcp, nats, noop,")]
 )
 def test_an_unknown_kind_is_refused_with_the_installed_ones(
     kind: str, hint: str, capsys: pytest.CaptureFixture[str]

@@ -165,3 +165,42 @@ def test_people_read_what_differs(capsys: pytest.CaptureFixture[str]) -> None:
         "  calls: 2 the same, 1 changed, 0 not recorded",
         "  coverage: 2 of 3 calls answered for the same input (67 %)",
     ]
+
+
+def test_safe_calls_are_made_when_no_record_answers_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    playbook = (
+        HEAD
+        + """
+workflow:
+- step: start
+  tool: {name: double, kind: python, input: {n: 2}, code: "def main(n): return 2 * n", spec: {safe: true}}
+  set: {ctx.n: "{{ output.data }}"}
+  next: {arcs: [{step: tell}]}
+- step: tell
+  tool: {name: write, kind: python, input: {n: "{{ ctx.n }}"}, code: "def main(n): return n"}
+"""
+    )
+    (tmp_path / "orders.yaml").write_text(playbook)
+    assert run_run("orders.yaml", db="a.db") == 0
+    (tmp_path / "edited.yaml").write_text(playbook.replace("{n: 2}", "{n: 5}"))
+
+    def asked(*options: str) -> JSON:
+        capsys.readouterr()
+        assert noetl("what-if", "last", "--playbook", "edited.yaml", "--db", "a.db", "--format", "json", *options) == 1
+        return json.loads(capsys.readouterr().out)
+
+    recorded = asked()
+    assert (recorded["calls"]["changed"], recorded["calls"]["live"], recorded["output"]) == (1, 0, "same")
+    made = asked("--live-if-safe")
+    # The read is made: 10 instead of 4. What is not safe is answered as recorded.
+    assert (made["calls"]["live"], made["calls"]["changed"], made["coverage"]) == (1, 1, {"answered": 0, "of": 2})
+    assert [(each["call"], each["what"]) for each in made["changes"]] == [
+        ("start.double", "live"),
+        ("tell.write", "changed"),
+    ]
+    assert made["first_divergence"]["why"] == (
+        "the input or the code of start.double differs in start#1: the call was made"
+    )

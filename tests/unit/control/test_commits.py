@@ -9,12 +9,12 @@ import pytest
 
 from noetl.adapters.memory import MemoryStore
 from noetl.control.deps import ControlSettings
-from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN
+from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN, LEADS_PER_TURN
 from noetl.control.live_execution import ANSWERS_PER_TURN, fold, turn
 from noetl.engine.commands import Pause, Resume
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, Unavailable
-from noetl.ports import Append
+from noetl.ports import Append, Snapshot
 from noetl.testing import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.views.replay import ReplayDifference, differences
@@ -86,6 +86,24 @@ def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_sa
     assert run_in(runtime, work, slots=0) == []
 
 
+def test_a_chain_commits_without_a_turn_of_the_event_loop_but_others_have_theirs() -> None:
+    steps = [f"- {{step: s{n}, tool: {{kind: noop}}, next: {{arcs: [{{step: s{n + 1}}}]}}}}\n" for n in range(80)]
+    chain = (
+        f"executor: {{spec: {{entry_step: s0}}}}\nworkflow:\n{''.join(steps)}- {{step: s80, tool: {{kind: noop}}}}\n"
+    )
+    runtime = memory_runtime({"chain": chain})
+
+    async def work(runtime: MemoryRuntime) -> int:
+        await runtime.start("chain", id="e")
+        turns = 0
+        while runtime.control.executions["e"].state.live:
+            await turn()
+            turns += 1
+        return turns
+
+    assert 80 // LEADS_PER_TURN <= run_in(runtime, work, slots=1) < 40
+
+
 def test_much_that_follows_of_one_command_is_committed_in_pieces_and_others_have_their_turn() -> None:
     many = "workflow:\n- step: start\n  loop: {in: '{{ range(3000) }}', iterator: n}\n  tool: []\n"
     runtime = memory_runtime({"many": many, "t": ONE})
@@ -121,3 +139,36 @@ def test_whoever_leads_and_is_gone_while_all_are_answered_leaves_nobody_waiting(
         return sum(isinstance(each, BaseException) for each in told)
 
     assert run_in(runtime, work, slots=0) == 1
+
+
+class SlowSnapshots(MemoryStore):
+    """The first load of an execution takes until it is allowed to continue."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock(), 1)
+        self.asked, self.allowed = asyncio.Event(), asyncio.Event()
+
+    async def snapshot(self, execution_id: str) -> Snapshot | None:
+        self.asked.set()
+        await self.allowed.wait()
+        return await super().snapshot(execution_id)
+
+
+def test_a_message_that_arrives_before_the_start_does_not_make_it_a_takeover() -> None:
+    """For example the permit that it waits for: nothing is dispatched for a while after a takeover."""
+    store = SlowSnapshots()
+    settings = ControlSettings(settle_s=3600.0)
+    memory = memory_runtime({"t": ONE}, settings=settings, parts=RuntimeParts(store=store))
+
+    async def work(memory: MemoryRuntime) -> float:
+        early = asyncio.ensure_future(memory.control.load("e"))
+        await store.asked.wait()
+        await memory.start("t", id="e")
+        store.allowed.set()
+        assert await early is memory.control.executions["e"]
+        before = memory.clock.monotonic()
+        memory.add_slots(1)
+        await memory.end("e")
+        return memory.clock.monotonic() - before
+
+    assert run_in(memory, work, slots=0) < settings.settle_s

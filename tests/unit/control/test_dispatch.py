@@ -119,6 +119,53 @@ def test_an_execution_with_half_of_the_slots_hands_nothing_on_while_others_wait(
     assert run_in(runtime, work, slots=0) == (1, 0)
 
 
+@pytest.mark.parametrize(("reserve", "held"), [(0.0, 16), (0.125, 14), (0.5, 8), (0.01, 16)])
+def test_an_execution_leaves_the_reserved_slots_to_others(reserve: float, held: int) -> None:
+    settings = ControlSettings(window=32, slot_reserve=reserve)
+    out = most = 0
+
+    async def count(called: RunTask) -> Output:
+        nonlocal most, out
+        out += 1
+        most = max(most, out)
+        await runtime.clock.sleep(0)
+        out -= 1
+        return Output(data=called.input["url"])
+
+    runtime = memory_runtime({"loop": LOOP}, count, settings=settings)
+
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("loop", id="e")
+        await runtime.end("e")
+
+    run_in(runtime, work, slots=16)
+    assert most == held
+
+
+def test_a_pointer_that_waits_for_a_slot_is_not_lost() -> None:
+    """It is sent again only if no worker claims it although a slot is free."""
+    clock = FakeClock()
+    settings = ControlSettings(window=4, resend_s=10, lease_s=1_000)
+    runtime = memory_runtime({"loop": LOOP}, settings=settings, clock=clock)
+
+    async def work(runtime: MemoryRuntime) -> tuple[int, int]:
+        dispatch = runtime.control.dispatch
+        await runtime.start("loop", id="e")
+        for number in range(2):  # both slots
+            await runtime.control.begin("e", f"start#1[{number}]", "w")
+        clock.advance(30)
+        await sweep(runtime.control)
+        waiting = dispatch.lost
+        dispatch.release(runtime.control.executions["e"], "start#1[0]")
+        clock.advance(30)
+        await sweep(runtime.control)
+        return waiting, dispatch.lost
+
+    waiting, lost = run_in(runtime, work, slots=0)
+    assert waiting == 0
+    assert lost > 0
+
+
 def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:
     body = "executor: {spec: {policy: {limits: {in_flight: 3}}}}\n" + LOOP
     most = out = 0

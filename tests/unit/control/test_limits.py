@@ -19,7 +19,7 @@ from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON, Failure, Output, failed
-from noetl.ports import Limits, PermitAnswer, PermitEntry, PermitRequest, Rate
+from noetl.ports import KeyState, Limits, PermitAnswer, PermitEntry, PermitRequest, Rate
 from noetl.testing.fake_clock import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts, runtime
 from tests.playbooks import HEAD
@@ -122,6 +122,11 @@ class FragileLimits:
     async def entries(self, keys: Sequence[str] | None = None) -> list[PermitEntry]:
         answer = await self._do("entries", keys)
         assert isinstance(answer, list)
+        return answer
+
+    async def keys(self) -> dict[str, KeyState]:
+        answer = await self._do("keys")
+        assert isinstance(answer, dict)
         return answer
 
 

@@ -11,7 +11,7 @@ from typing import ParamSpec
 import pytest
 
 from noetl.adapters.memory import MemoryStore
-from noetl.control.notifications import REPAIR_AFTER_S
+from noetl.control.notifications import REPAIR_AFTER_S, decision_url
 from noetl.engine.commands import Cancel, Retry
 from noetl.engine.facts import Fact, ForSignal, FrameParked, Processed, Requested
 from noetl.engine.moves import RunTask
@@ -79,7 +79,13 @@ def children(memory: MemoryRuntime, id: str) -> list[str]:
 
 
 def is_waiting(fact: Fact, signal: str) -> bool:
-    return isinstance(fact, FrameParked) and fact.until == ForSignal(name=signal)
+    return isinstance(fact, FrameParked) and isinstance(fact.until, ForSignal) and fact.until.name == signal
+
+
+def test_the_link_to_a_decision_names_its_frame() -> None:
+    url = decision_url("https://noetl.example.com", "0199-ab", "ask#2[17]")
+    assert url == "https://noetl.example.com/ui/approvals/0199-ab?frame=ask%232%5B17%5D"
+    assert decision_url("", "0199-ab", "ask#2") is None
 
 
 async def told(memory: MemoryRuntime, id: str) -> list[str]:
@@ -119,7 +125,9 @@ async def test_a_notification_reads_the_execution_and_its_workload() -> None:
         execution = seen["execution"]
         first = memory.log(ended.id)[0]
         assert seen["n"] == -7
-        assert seen["event"] == {"name": "failed", "step": None, "run": None, "signal": None}
+        assert seen["event"] == {
+            "name": "failed", "step": None, "run": None, "signal": None, "title": None, "url": None
+        }  # fmt: skip
         assert (execution["id"], execution["path"], execution["status"]) == (ended.id, "t", "error")
         assert execution["error"] == {"kind": "work", "message": "it is negative", "retryable": False, "details": {}}
         assert execution["output"]["status"] == "error"
@@ -189,7 +197,7 @@ async def test_a_condition_decides_and_one_that_cannot_be_evaluated_is_visible(w
 async def test_each_wait_for_a_signal_is_told_once() -> None:
     world = World()
     twice = (
-        "workflow:\n- step: start\n  tool:\n  - {kind: wait, signal: first}\n"
+        "workflow:\n- step: start\n  tool:\n  - {kind: wait, signal: first, title: Go?}\n"
         "  - {kind: wait, signal: \"{{ workload.n ~ '.' }}\"}\n"
     )
     async with opened(world) as memory:
@@ -204,7 +212,8 @@ async def test_each_wait_for_a_signal_is_told_once() -> None:
         await memory.end(id)
         await told(memory, id)
         assert [each["event"] for each in world.told] == [
-            {"name": "waiting", "step": "start", "run": "start#1", "signal": signal} for signal in ("first", "1.")
+            {"name": "waiting", "step": "start", "run": "start#1", "signal": signal, "title": title, "url": None}
+            for signal, title in (("first", "Go?"), ("1.", None))
         ]
         assert [each["execution"]["status"] for each in world.told] == ["running", "running"]
 

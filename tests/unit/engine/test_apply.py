@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from noetl.engine import facts
-from noetl.engine.apply import advance, apply, frame_of, watched_names
+from noetl.engine.apply import advance, apply, fresh_frame, watched_names
 from noetl.engine.facts import TaskDone
 from noetl.engine.state import Frame, State
 from noetl.output import Failure, Output
@@ -83,7 +83,7 @@ def test_a_frame_of_which_nothing_is_on_record_takes_no_place() -> None:
     state = State(execution_id="e", status="running", ctx={"x": 1})
     apply(state, facts.StepScheduled(run="a#1", step="a"), START)
     run = state.runs["a#1"]
-    assert frame_of(run, None) == Frame(id="a#1", ctx={"x": 1})
+    assert fresh_frame(run, None) == Frame(id="a#1", ctx={"x": 1})
     assert run.frames == {}
 
 

@@ -142,7 +142,7 @@ def test_the_key_is_another_in_another_frame_and_in_another_execution_p3() -> No
     others = [
         Work(one.pipeline, Frame(id="start#2"), PLACE),
         Work(one.pipeline, Frame(id="start#1[0]"), PLACE),
-        Work(one.pipeline, Frame(id="start#1"), PLACE._replace(execution_id="f")),
+        Work(one.pipeline, Frame(id="start#1"), replace(PLACE, execution_id="f")),
     ]
     assert len({called(each).key for each in [one, *others]}) == 4
 
@@ -154,7 +154,7 @@ def test_a_frame_rebuilt_from_its_facts_has_the_same_key_and_the_same_move_p3() 
     for fact in facts:
         advance(rebuilt, fact)
     assert rebuilt == ready.frame
-    assert next_move(ready._replace(frame=rebuilt), AT) == called(ready)
+    assert next_move(replace(ready, frame=rebuilt), AT) == called(ready)
 
 
 @pytest.mark.parametrize(("chance", "waits_s"), [(0.0, 8.0), (0.5, 10.0), (1.0, 12.0)])

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from textwrap import dedent, indent
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.engine import facts, handle
 from noetl.engine.apply import advance
@@ -88,7 +89,7 @@ def values(picked: dict[str, JSON] | None) -> list[JSON]:
 )
 def test_the_worker_evaluates_the_largest_parts_that_read_the_data_d52(expression: str, parts: list[JSON]) -> None:
     ready = reading(expression)
-    ready = ready._replace(place=ready.place._replace(workload={"n": 1}))
+    ready = replace(ready, place=replace(ready.place, workload={"n": 1}))
     assert values(pick(ready, Output(data=DATA))) == parts
 
 
@@ -255,7 +256,7 @@ def test_a_frame_that_is_taken_up_elsewhere_fetches_what_its_tasks_see_whole_d52
     restore(elsewhere, dict.fromkeys(absent(elsewhere), DATA))
     assert elsewhere == ready.frame
     assert absent(elsewhere) == {}
-    assert next_move(ready._replace(frame=elsewhere), AT) == next_move(ready, AT)
+    assert next_move(replace(ready, frame=elsewhere), AT) == next_move(ready, AT)
 
 
 def test_an_answer_by_reference_is_fetched_before_it_is_taken_d52() -> None:

@@ -479,3 +479,106 @@ def test_values_that_only_the_message_of_an_error_reads_count_as_input() -> None
         assert [each.run for each in plan.redone] == ["fetch#1"]
 
     forking(work)
+
+
+def test_iterations_behind_a_tolerated_failure_are_kept() -> None:
+    text = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: orders, path: orders}
+workflow:
+  - step: start
+    loop: {in: [1, 2, 3], iterator: item, spec: {mode: sequential}}
+    tool:
+      - {name: page, kind: api, input: {page: "{{ iter.item }}"}}
+      - {name: more, kind: api, input: {rows: "{{ iter.item }}"}}
+    spec: {policy: {failure: {mode: best_effort}}}
+"""
+
+    async def work(forks: Forking) -> None:
+        forks.api.down = [{"page": 1}]
+        old = await forks.memory.run(text)
+        assert old.status == "ok"
+        events = forks.memory.log(old.id)
+        cut = next(each.seq for each in events if isinstance(each.fact, TaskDone) and each.fact.frame == "start#1[1]")
+        forks.api.taken()
+        new = await forks.fork(old.id, named(text, "new"), seq=cut)
+        assert (new.status, forks.api.taken()) == ("ok", [{"rows": 2}, {"page": 3}, {"rows": 3}])
+
+    forking(work)
+
+
+def test_a_changed_set_costs_nothing_unless_its_data_is_large() -> None:
+    text = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: orders, path: orders}
+workload: {size: 100}
+workflow:
+  - step: start
+    tool: {kind: api, input: {size: "{{ workload.size }}"}}
+    set: {ctx.first: "{{ output.data[0] }}"}
+"""
+
+    async def work(forks: Forking) -> None:
+        edited = named(text, "new").replace("output.data[0]", "output.data | length")
+        added = named(text, "added").replace('set: {ctx.first: "{{ output.data[0] }}"}', "desc: nothing")
+        small = await forks.memory.run(text)
+        large = await forks.memory.run(text.replace("100}", "1000000}"))
+        unread = await forks.memory.run(added.replace("100}", "1000000}"))
+        forks.api.taken()
+        new = await forks.fork(small.id, edited)
+        assert (new.ctx, forks.api.taken()) == ({"first": 1}, [])
+        plan = await forks.plan(large.id, edited, {"size": 1_000_000})
+        assert [each.why for each in plan.redone] == ["the templates that read its large result have changed"]
+        for old in (large, unread):
+            new = await forks.fork(old.id, edited, workload={"size": 1_000_000})
+            assert (new.ctx, forks.api.taken()) == ({"first": 10_000}, [{"size": 1_000_000}])
+
+    forking(work)
+
+
+def test_marking_a_task_as_safe_changes_nothing_for_a_fork() -> None:
+    async def work(forks: Forking) -> None:
+        old = await forks.memory.run(ORDERS)
+        plan = await forks.plan(
+            old.id, named(ORDERS, "new").replace('{{ _prev }}"}', '{{ _prev }}"}, spec: {safe: true}')
+        )
+        assert plan.redone == ()
+
+    forking(work)
+
+
+def test_a_failed_block_whose_caller_went_on_is_kept() -> None:
+    """The step of the caller has not ended: whether it fails in the end is not known."""
+    text = """
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: orders, path: orders}
+workbook:
+  page:
+    tool:
+      - {name: get, kind: api, input: {page: 1}}
+      - {name: put, kind: api, input: {put: 1}}
+workflow:
+  - step: start
+    tool:
+      - name: page
+        kind: workbook
+        block: page
+        spec: {policy: {rules: [{when: "{{ output.status == 'error' }}", then: {do: continue}}]}}
+      - {name: note, kind: api, input: {note: 1}}
+      - {name: last, kind: api, input: {last: 1}}
+"""
+
+    async def work(forks: Forking) -> None:
+        forks.api.down = [{"put": 1}]
+        old = await forks.memory.run(text)
+        assert old.status == "ok"
+        events = forks.memory.log(old.id)
+        cut = next(each.seq for each in events if isinstance(each.fact, TaskDone) and each.fact.task == "note")
+        forks.api.taken()
+        new = await forks.fork(old.id, named(text, "new"), seq=cut)
+        assert (new.status, forks.api.taken()) == ("ok", [{"last": 1}])
+
+    forking(work)

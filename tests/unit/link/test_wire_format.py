@@ -53,7 +53,7 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
         LinkStartRequest("e", "d", Start(workload={"x": 1}, by="me")),
         b'{"v":1,"ask":"started","body":{"execution_id":"e","digest":"d","start":{"workload":{"x":1},'
         b'"parent":null,"depth":0,"by":"me","error":null,"keychain":{},"level":1,"ctx":{},"labels":{},"saved":{},'
-        b'"fork":null,"held":null}}}',
+        b'"fork":null,"held":null,"breakpoints":[]}}}',
     ),
     (
         encode_command("e", Cancel(reason="r")),

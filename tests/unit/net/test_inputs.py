@@ -152,7 +152,7 @@ input:
   h: {type: string, required: true, default: x}
   i: {type: list, items: {type: integer}, default: [x]}
   j: {type: date, min: never, enum: [2026-01-01, no]}
-  k: {type: string, secret: true}
+  k: {type: number, secret: true}
   l: {}
   m: {type: list, min: -1, max: x}
   n: {type: integer, default: 3}
@@ -229,3 +229,107 @@ def test_a_written_playbook_has_the_same_inputs() -> None:
     again = reading(text.partition("metadata:")[2].partition("\n  path: t\n")[2]).playbook
     assert again is not None
     assert again.inputs == playbook.inputs
+
+
+SECRET = "user: {type: string}, pw: {type: string, secret: true, min: 6, desc: of the shop}, opt: {type: string, secret: true, required: false}"
+
+
+def test_a_secret_input_is_no_part_of_the_workload() -> None:
+    inputs = declared(SECRET)
+    assert fit(inputs, {"user": "me"}) == ({"user": "me"}, [])
+    advice = "give it under `secrets`, or on the command line with --secret pw"
+    assert fit(inputs, {"user": "me", "pw": "canary-1"}) == (
+        {"user": "me"},
+        [InputProblem("pw", f"it is secret: {advice}, not in the workload")],
+    )
+    assert [(each.name, each.kind, each.fields) for each in inputs.secrets] == [
+        ("pw", "input", {"required": True}),
+        ("opt", "input", {"required": False}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "problems"),
+    [
+        ({"pw": "canary-1"}, {}),
+        ({"pw": "canary-1", "opt": None}, {}),
+        (
+            {},
+            {
+                "secrets.pw": "missing: it is required (string: of the shop); give it under `secrets`, or on the command"
+                " line with --secret pw"
+            },
+        ),
+        ({"pw": "short"}, {"secrets.pw": "expected at least 6 characters"}),
+        (
+            {"pw": "canary-1", "opt": "abc"},
+            {"secrets.opt": "expected at least 4 characters: a shorter value cannot be masked"},
+        ),
+        (
+            {"pw": "x" * 65_537, "opt": "\ud800abc"},
+            {
+                "secrets.pw": "expected at most 65,536 bytes (SECRET_BYTES_MAX)",
+                "secrets.opt": "expected Unicode text",
+            },
+        ),
+        ({"pw": 12345678}, {"secrets.pw": "expected text, got number"}),
+        (
+            {"pw": "canary-1", "user": "me", "op": "canary-2"},
+            {
+                "secrets.user": "it is not secret: give it in the workload",
+                "secrets.op": 'there is no such input; did you mean "opt"? (the inputs are user, pw, opt)',
+            },
+        ),
+    ],
+)
+def test_values_of_secret_inputs(given: dict[str, JSON], problems: dict[str, str]) -> None:
+    assert dict(declared(SECRET).fit_secrets(given)) == problems
+
+
+def test_faults_of_secret_inputs() -> None:
+    body = (
+        "input:\n"
+        "  a: {type: integer, secret: true}\n"
+        "  b: {type: string, secret: true, default: canary}\n"
+        "  c: {type: string, secret: true, enum: [canary]}\n"
+        "  d: {type: string, secret: true}\n"
+        "  e: {type: string, secret: true}\n"
+        "workload: {d: canary}\n"
+        "keychain: [{name: e, kind: stored}]\n"
+    )
+    found = checked(body + WORKFLOW).problems
+    assert [each.message for each in found if each.code == "secret-input"] == [
+        '"a" is secret, so its type is string: only text can be masked',
+        '"b" is secret, so the playbook cannot contain its value under "default"',
+        '"c" is secret, so the playbook cannot contain its value under "enum"',
+        '"e" is a secret input and a keychain entry: templates read both as keychain.e',
+        '"d" is secret, so the playbook cannot contain its value under "workload"',
+    ]
+
+
+def test_who_can_read_and_give_secret_inputs() -> None:
+    body = """\
+        executor: {spec: {methods: [GET, POST]}}
+        input: {pw: {type: string, secret: true}, opt: {type: string, secret: true, required: false}}
+        triggers: [{name: hourly, kind: interval, every_s: 3600}]
+        workflow:
+        - step: start
+          tool:
+          - {kind: noop, name: right, auth: pw, input: {a: "{{ keychain.pw }}", b: "{{ keychain.opt }}"}}
+          - {kind: noop, name: wrong, input: {a: "{{ workload.pw }}"}, set: {ctx.a: "{{ keychain.pw }}"}}
+        notify:
+        - {on: [error], tool: {kind: noop, auth: pw, input: {a: "{{ keychain.opt }}"}}}
+        """
+    found = [(each.code, each.message) for each in checked(body).problems if "secret" in each.code]
+    other = 'cannot give the secret input "pw": make "pw" optional, or declare it under `keychain`'
+    assert found == [
+        ("secret-input", f"a query string, which servers write to their logs, {other}"),
+        ("secret-input", f"a trigger {other}"),
+        ("secret-input", '"pw" is a secret input: it is not in workload; fields of a task read keychain.pw'),
+        (
+            "secret-in-log",
+            '"keychain.pw" would be written to the log with a rule or the set of a task; only fields of a task may read it',
+        ),
+        ("secret-input", 'a notification cannot read the secret input "pw" of the execution; use a keychain entry'),
+        ("secret-input", 'a notification cannot read the secret input "opt" of the execution; use a keychain entry'),
+    ]

@@ -353,9 +353,18 @@ def test_knobs_for_pools_and_concurrency_name_those_that_work(where: str, key: s
 
 @pytest.mark.parametrize(
     ("kind", "advice"),
-    [("rhai", "write the code in a `python` task"), ("container", "a `shell` task"), ("snowflake", "no driver")],
+    [
+        ("rhai", "write the code in a `python` task"),
+        ("container", "pip install ./plugins/container"),
+        ("snowflake", "pip install './plugins/snowflake[connector]'"),
+        ("script", "an `object` task"),
+        ("agent", "kind `playbook`"),
+        ("subscription", "`triggers`"),
+        ("ducklake", "ATTACH"),
+        ("provider", "`keychain`"),
+    ],
 )
 def test_a_kind_of_the_public_engine_is_refused_with_what_to_write_instead(kind: str, advice: str) -> None:
     [problem] = reading(f"workflow:\n- step: start\n  tool: {{kind: {kind}, code: x}}\n").problems
     assert (problem.code, problem.at.line) == ("unknown-kind", 6)
-    assert advice in problem.message
+    assert advice in (problem.fix or "")

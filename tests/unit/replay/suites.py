@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent, indent
 
-from noetl.replay.cases import CaseResult
 from noetl.testing import run_tests
+from noetl.views.test_results import CaseResult
 
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: orders, path: shop/orders}\n"
 PAGES = """

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from noetl.errors import PlaybookError
+from noetl.replay.adapter import Answer, MadeCall
+from noetl.replay.stubs import Stub, StubSource
 from noetl.testing import run_tests
 from tests.unit.replay.suites import failures, results, write_suite
 
@@ -228,6 +231,44 @@ def test_now_is_the_time_of_the_test(tmp_path: Path) -> None:
       expect: {output: {day: "2028-02-29"}}
     """
     assert failures(tmp_path, tests, playbook) == []
+
+
+ITERATIONS = """
+workflow:
+- step: start
+  loop: {in: "{{ range(12) }}", iterator: n, spec: {mode: parallel, max_in_flight: 4}}
+  tool: {name: get, kind: http, url: "https://shop.invalid/{{ iter.n }}"}
+  set: {ctx.items: "{{ output.data }}"}
+"""
+BY_ITERATION = """
+- name: each iteration has its own answer
+  stubs:
+  - {call: start.get, when: "{{ iter.n % 5 == 2 }}", output: "page {{ iter.n }}"}
+  - {call: start.get, when: "{{ iter.index == 11 }}", output: last}
+  - {call: start.get, output: "{{ iter.n * 10 }}"}
+  expect: {ctx: {items: [0, 10, page 2, 30, 40, 50, 60, page 7, 80, 90, 100, last]}}
+"""
+
+
+class WrongIteration(StubSource):
+    """A planted bug: iterations that are called later get the answer of one that was called before."""
+
+    def __init__(self, stubs: Sequence[Stub]) -> None:
+        super().__init__(stubs)
+        self._known: dict[str, Answer | None] = {}
+
+    async def answer(self, call: MadeCall) -> Answer | None:
+        if call.number % 4 or call.name not in self._known:
+            self._known[call.name] = await super().answer(call)
+        return self._known[call.name]
+
+
+def test_a_stub_that_answers_for_the_wrong_iteration_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert failures(tmp_path, BY_ITERATION, ITERATIONS) == []
+    monkeypatch.setattr("noetl.replay.cases.StubSource", WrongIteration)
+    said = failures(tmp_path, BY_ITERATION, ITERATIONS)
+    assert said
+    assert all(each.startswith("ctx.items") for each in said)
 
 
 def test_nothing_connects_to_the_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

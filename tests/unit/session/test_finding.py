@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import pytest
 
-from noetl.engine.state import Status
-from noetl.ports import ExecutionHead
+from noetl.ports import ALL_EXECUTIONS, ExecutionFilter, ExecutionHead
 from noetl.session.errors import UsageError
 from noetl.session.execution import MATCHES_SHOWN_MAX, PAGE, find_execution
 
@@ -39,18 +37,9 @@ class Heads:
         return [each.execution_id for each in self.heads if each.execution_id.startswith(prefix)][:20]
 
     async def executions(
-        self,
-        limit: int = 100,
-        *,
-        before: str | None = None,
-        status: Status | None = None,
-        open_only: bool = False,
-        path: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        since: datetime | None = None,
-        roots: bool = False,
+        self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
-        del status, open_only, path, labels, since, roots
+        del wanted
         ids = [each.execution_id for each in self.heads]
         first = 0 if before is None else ids.index(before) + 1
         return list(self.heads[first : first + limit])

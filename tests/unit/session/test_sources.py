@@ -11,6 +11,7 @@ from noetl.session import sources
 from noetl.session.errors import UsageError
 from noetl.session.local import InstalledTools
 from noetl.session.sources import PlaybookFile, load, read_source
+from noetl.tool import Tools
 from tests.playbooks import HEAD, kinds
 
 CLEAN = HEAD + "workflow:\n- {step: start, tool: {kind: noop}}\n"
@@ -23,7 +24,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_tools_are_those_that_are_installed() -> None:
-    assert InstalledTools.load().kinds == kinds()
+    assert InstalledTools.load().kinds == Tools.installed().kinds()
 
 
 def test_a_canonical_text_is_the_same_in_both_dialects() -> None:

@@ -28,6 +28,11 @@ LARGE = HEAD + (
     "  tool: {kind: python, code: \"def main(): return 'x' * 100_000\"}\n"
 )
 WAITS = HEAD + "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
+TWO_WAITS = HEAD + (
+    "workflow:\n- step: start\n"
+    "  loop: {in: [a, b], iterator: name, spec: {mode: parallel}}\n"
+    "  tool: {kind: wait, signal: go}\n"
+)
 BOOKS = (
     HEAD
     + """\
@@ -118,6 +123,23 @@ def test_a_key_names_one_execution(target: str) -> None:
         assert (await session.start(source(OK), key="one")).id == first.id
         with pytest.raises(Rejected, match="idempotency-mismatch"):
             await session.start(source(OK), workload={"name": "other"}, key="one")
+
+    on(target, work)
+
+
+def test_a_signal_can_name_one_of_several_waits(target: str) -> None:
+    async def work(session: Session) -> None:
+        execution = await session.start(source(TWO_WAITS))
+        waiting = 0
+        async for event in execution.events(follow=True):
+            waiting += event.name == "frame.parked"
+            if waiting == 2:
+                break
+        await execution.signal("go", "second", frame="start#1[1]")
+        with pytest.raises(Rejected, match="nobody-waits"):
+            await execution.signal("go", "again", frame="start#1[1]")
+        await execution.signal("go", "first")
+        assert (await execution.result(timeout_s=60)).output == ["first", "second"]
 
     on(target, work)
 

@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 from msgspec.json import decode, encode
+from msgspec.structs import replace
 
 from noetl.control.sweeper import sweep
 from noetl.engine import Event, facts
@@ -175,7 +176,7 @@ def test_no_payload_and_no_message_is_in_a_span() -> None:
 
 def test_a_kind_of_failure_that_is_no_word_is_not_told() -> None:
     _, log = run_whole(FAILING)
-    strange = [event._replace(fact=_spoilt(event.fact)) for event in log]
+    strange = [replace(event, fact=_spoilt(event.fact)) for event in log]
     kinds = {span.attributes.get("noetl.error.kind") for span in spans_of(ID, strange)}
     assert kinds == {"other"}
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from ssl import SSLContext
+from types import MappingProxyType
 from typing import TypeAlias
 
 from aiohttp import web
@@ -15,6 +16,7 @@ from noetl.output import JSON
 from noetl.ports import ResultStore
 from noetl.tool import Call
 
+NO_LIBS: Mapping[str, str] = MappingProxyType({})
 Handler: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -25,8 +27,10 @@ def call(
     spec: dict[str, JSON] | None = None,
     results: ResultStore | None = None,
     folder: str | None = None,
+    libs: Mapping[str, str] = NO_LIBS,
 ) -> Call:
-    return Call("e1/fetch#1/1", 1, "e1", arguments or {}, prev, spec or {}, results or MemoryResults(), folder)
+    made = Call("e1/fetch#1/1", 1, "e1", arguments or {}, prev, spec or {}, results or MemoryResults(), folder)
+    return made._replace(libs=libs)
 
 
 @asynccontextmanager

@@ -37,6 +37,12 @@ print(asyncio.run(tool.run(msgspec.convert({fields}, tool.Input), call_of())).er
             {"op": "poll"},
             "qiskit is not installed on this worker: run `pip install '.[quantum]'` in a checkout of NoETL",
         ),
+        (
+            "mcp",
+            "mcp",
+            {"tool": "search", "url": "http://127.0.0.1:9/mcp"},
+            "the package mcp is not installed on this worker: run `pip install '.[mcp]'` in a checkout of NoETL",
+        ),
     ],
 )
 def test_a_missing_library_is_named_with_its_install_command(

@@ -21,10 +21,12 @@ from aiohttp.client_reqrep import ConnectionKey
 from yarl import URL
 
 from noetl.adapters.memory import MemoryResults
+from noetl.clock import SystemClock
 from noetl.errors import Unavailable
 from noetl.output import JSON, Failure, Output, failed
 from noetl.testing import FakeClock
 from noetl.tools.http.client import Timeouts, failure_of
+from noetl.tools.http.encoding import PIECE_BYTES
 from noetl.tools.http.request import HttpRequest
 from noetl.tools.http.response import BODY_BYTES_MAX
 from noetl.tools.http.tool import HttpInput, HttpTool
@@ -624,3 +626,21 @@ def test_importing_a_tool_imports_no_heavy_module() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_body_that_decompresses_to_much_more_leaves_turns_to_others() -> None:
+    pieces = 100
+    body = gzip.compress(bytes(pieces * PIECE_BYTES))
+    head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+
+    async def use(http: HttpTool) -> int:
+        async with raw_server(head + body) as at:
+            running = asyncio.ensure_future(http.run(HttpInput(url=at, response="text"), call()))
+            turns = 0
+            while not running.done():
+                await SystemClock().sleep(0)
+                turns += 1
+            assert len(running.result().data) == pieces * PIECE_BYTES
+            return turns
+
+    assert with_http(use) > pieces

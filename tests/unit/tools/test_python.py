@@ -558,3 +558,52 @@ def test_the_processes_of_many_playbooks_are_limited() -> None:
         return [pid for pid in pids if alive(pid)]
 
     assert 1 <= len(with_tool(use)) <= IDLE_MAX + 1
+
+
+# Modules in the text of the playbook
+
+
+LIBS = {
+    "helpers.py": "import json, pkg.inner\nCALLS = []\ndef f(n):\n    CALLS.append(n)\n    return pkg.inner.g(n)\n",
+    "pkg/__init__.py": "from .inner import g\n",
+    "pkg/inner.py": "def g(n):\n    return [len(__import__('helpers').CALLS), 10 // n]\n",
+    "plain/deep.py": "X = 7\n",
+    "json.py": "raise ImportError('this is not the standard library')\n",
+    "msgspec.py": "MINE = True\n",
+    "jobs/load.py": "import common\nfrom plain import deep\ndef main(n):\n    return common.Y + deep.X + n\n",
+    "jobs/common.py": "Y = 30\n",
+}
+
+
+def with_libs(*inputs: tuple[PythonInput, int]) -> list[Output]:
+    async def use(tool: PythonTool) -> list[Output]:
+        return [await tool.run(input, call({"n": n}, libs=LIBS)) for input, n in inputs]
+
+    result: list[Output] = with_tool(use)
+    return result
+
+
+def test_code_imports_the_modules_of_its_playbook_d108() -> None:
+    code = PythonInput(code="import helpers\ndef main(n):\n    return helpers.f(n)")
+    precedence = PythonInput(code="import json, msgspec\nresult = [hasattr(json, 'dumps'), msgspec.MINE]")
+    script = PythonInput(script="./jobs/load.py")
+    outputs = with_libs((code, 1), (code, 2), (precedence, 0), (script, 5))
+    assert [each.data for each in outputs] == [[1, 10], [1, 5], [True, True], 42]  # each call loads them again
+
+
+def test_an_error_in_a_module_of_the_playbook_shows_its_lines() -> None:
+    (output,) = with_libs((PythonInput(code="import helpers\nresult = helpers.f(0)"), 0))
+    assert error_of(output).details["traceback"].split("\n") == [
+        "line 2 of the code",
+        "    result = helpers.f(0)",
+        "line 5 of helpers.py, in f",
+        "    return pkg.inner.g(n)",
+        "line 2 of inner.py, in g",
+        "    return [len(__import__('helpers').CALLS), 10 // n]",
+    ]
+
+
+def test_a_module_that_is_missing_is_named_with_the_remedy() -> None:
+    (output,) = with_libs((PythonInput(code="import plain.nothing"), 0))
+    assert "No module named 'plain.nothing'" in error_of(output).message
+    assert "under `libs` of the playbook" in error_of(output).message

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import noetl.views.audit
 import noetl.views.compensation_audit
+import noetl.views.hold_audit
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, Token
 from noetl.output import Failure, Output
@@ -97,6 +98,9 @@ FAILED = made(CHAIN, "report start#1 error http")
 PAUSED = made(CHAIN, "pause")
 CANCELLED = made(CHAIN, "cancel", "close")
 PERMITTED = made(LIMITED, "permit start#1", "report start#1 ok")
+HELD = made(
+    CHAIN, "break last", "report start#1 ok", 'change last#1 {"ctx.n": 1}', "clear last", "release last#1",
+)  # fmt: skip
 TWO_TOKENS = made(SPOILED, "retry")
 UNDONE = made(
     COMPENSATE, "report start#1 ok", "report second#1 ok", "report last#1 error http",
@@ -405,6 +409,22 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
         without(PERMITTED[:7], 6),
         [(6, "permit", "start#1 is started without its permit")],
     ),
+    "a held run that begins": (
+        without(HELD[:14], 13),
+        [(13, "held", "last#1 is started while it is held")],
+    ),
+    "a release of what is not held": (
+        again(HELD[:13], 13),
+        [(14, "held", "hold.released of last#1, which is not held")],
+    ),
+    "a value of a read-only scope that is changed by hand": (
+        [*HELD[:10], replace(HELD[10], set={"input.n": 1}), *HELD[11:]],
+        [(11, "scope", "input.n is changed by hand, but only ctx, step and iter can be")],
+    ),
+    "a breakpoint that is cleared twice": (
+        again(HELD[:12], 12),
+        [(13, "breakpoint", "the breakpoint at last is cleared, but was not set")],
+    ),
     "a loop that is done too early": (
         [*LOOPED[:10], replace(LOOPED[12], output=Output(meta={"count": 3, "succeeded": 2, "failed": 0}))],
         [(11, "loop-count", "the loop of start#1 is done before all its iterations have ended")],
@@ -427,7 +447,7 @@ def test_a_gap_is_found_where_it_is() -> None:
 
 
 def test_every_code_of_the_auditor_has_damage_planted_for_it() -> None:
-    modules = (noetl.views.audit, noetl.views.compensation_audit)
+    modules = (noetl.views.audit, noetl.views.compensation_audit, noetl.views.hold_audit)
     text = "".join(Path(str(each.__file__)).read_text() for each in modules)
     codes = set(re.findall(r'report\(\s*"([a-z-]+)"', text))
     assert codes == {code for _, expected in PLANTED.values() for _, code, _ in expected} | {"gap"}

@@ -76,7 +76,7 @@ def test_a_run_began_when_its_first_task_did_and_not_when_that_was_reported() ->
     player = played(CHAIN, "after 9", "report start#1 ok 7")
     began = START + timedelta(seconds=4)
     log = [
-        event._replace(fact=replace(event.fact, started_at=began)) if isinstance(event.fact, TaskDone) else event
+        replace(event, fact=replace(event.fact, started_at=began)) if isinstance(event.fact, TaskDone) else event
         for event in player.log
     ]
     run = show_document(read_runs("e", log)).steps[0]

@@ -119,7 +119,7 @@ def test_an_envelope_has_all_its_fields_and_none_that_do_not_apply() -> None:
 def test_a_task_that_says_when_it_began_has_started_before_it_was_done() -> None:
     began = START + timedelta(seconds=3)
     log = [
-        event._replace(fact=replace(event.fact, started_at=began)) if isinstance(event.fact, TaskDone) else event
+        replace(event, fact=replace(event.fact, started_at=began)) if isinstance(event.fact, TaskDone) else event
         for event in played(CHAIN, "after 5", "report start#1 ok 7").log
     ]
     told = [
@@ -231,7 +231,7 @@ def test_a_token_names_its_playbook_its_parent_and_the_event_that_made_it_d66() 
     player = played(CHAIN, "report start#1 ok 7")
     requested = player.log[0]
     assert isinstance(requested.fact, Requested)
-    log = [requested._replace(fact=replace(requested.fact, parent="p/call#1", digest="abc")), *player.log[1:]]
+    log = [replace(requested, fact=replace(requested.fact, parent="p/call#1", digest="abc")), *player.log[1:]]
     first, second = [each.data for each in envelopes(log) if each.name == "token.enqueued"]
     assert first == {"id": ">0", "step": "start", "playbook": "abc", "parent": "p/call#1"}
     assert (second["playbook"], second["parent"], second["event"]["run"]) == ("abc", "p/call#1", "start#1")
@@ -247,7 +247,7 @@ def test_events_have_the_trace_of_their_execution_d66() -> None:
 def test_the_start_of_a_call_is_told_once_also_when_the_log_has_it_d94() -> None:
     player = played(CHAIN, "running start#1 1", "report start#1 ok 7")
     log = [
-        event._replace(fact=replace(event.fact, started_at=START)) if isinstance(event.fact, TaskDone) else event
+        replace(event, fact=replace(event.fact, started_at=START)) if isinstance(event.fact, TaskDone) else event
         for event in player.log
     ]
     starts = [each for each in envelopes(log) if each.name == "task.started"]

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from noetl.engine.state import State
+from noetl.views.fact_lines import LINE_CHARS_MAX, fact_line
 from noetl.views.log import folded
-from noetl.views.timeline import LINE_CHARS_MAX, ExecutionMoment, Fold, Timeline, fact_line, moment
+from noetl.views.moments import ExecutionMoment, Fold, moment
+from noetl.views.timeline import Timeline
 from tests.unit.views.playing import NAMES, played, scenarios
 
 WRITES = """

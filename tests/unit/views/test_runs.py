@@ -36,7 +36,7 @@ def test_what_a_loop_has_printed_is_that_of_the_iteration_whose_failure_counts()
         if isinstance(fact, TaskDone) and fact.output is not None:
             own: dict[str, JSON] = {"py": {"stdout": f"here is {fact.frame}\n", "stderr": ""}}
             fact = replace(fact, output=replace(fact.output, own=own))
-        runs.feed(event._replace(fact=fact))
+        runs.feed(replace(event, fact=fact))
     assert (runs.failed_iteration, runs.printed) == (1, "here is start#1[1]")
     assert sorted(runs.steps["start#1"].failures) == [1, 2]
 
@@ -49,7 +49,7 @@ def test_what_an_error_says_already_is_not_told_as_printed() -> None:
         if isinstance(fact, TaskDone) and fact.output is not None and fact.output.error is not None:
             said: dict[str, JSON] = {"stdout": fact.output.error.message[1:], "stderr": "\n"}
             fact = replace(fact, output=replace(fact.output, own={"shell": said}))
-        runs.feed(event._replace(fact=fact))
+        runs.feed(replace(event, fact=fact))
     assert (runs.state.failure is not None, runs.printed) == (True, "")
 
 

@@ -11,7 +11,8 @@ from noetl.engine.facts import StepWaiting
 from noetl.engine.state import State
 from noetl.output import JSON
 from noetl.testing.scenario import Player
-from noetl.views.timeline import RUNS_SHOWN_MAX, Timeline, fact_line
+from noetl.views.fact_lines import fact_line
+from noetl.views.timeline import RUNS_SHOWN_MAX, Timeline
 from tests.unit.views.playing import NAMES, played, scenarios
 
 FORK = """

@@ -210,28 +210,28 @@ def frame(tool: str, **fields: Any) -> Work:
 
 def test_the_versions_of_all_entries_go_on_record_with_the_request_d57() -> None:
     desk = Desk()
-    start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start(workload={"a": 1})))
+    start = run(desk.keychain.resolve_for_start("e", program("{kind: noop}"), Start(workload={"a": 1})))
     assert start == Start(workload={"a": 1}, keychain={"token": "v1", "login": "v2"})
 
 
 def test_an_entry_that_does_not_resolve_refuses_the_request_by_its_name_d65() -> None:
     desk = Desk()
     desk.vault.errors["token"] = NotFound('keychain entry "token": the environment variable "token" is not set')
-    start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
+    start = run(desk.keychain.resolve_for_start("e", program("{kind: noop}"), Start()))
     message = 'keychain entry "token": the environment variable "token" is not set'
     assert start.error == Failure(kind="credential", message=message)
     refused = Start(error=Failure(kind="problems", message="p"))
-    assert run(desk.keychain.resolve_for_start(program("{kind: noop}"), refused)) is refused
+    assert run(desk.keychain.resolve_for_start("e", program("{kind: noop}"), refused)) is refused
 
 
 def test_all_entries_that_do_not_resolve_are_reported_at_once_d97() -> None:
     desk = Desk()
     desk.vault.errors = {"token": NotFound("no token"), "login": Unavailable("no login")}
-    start = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
+    start = run(desk.keychain.resolve_for_start("e", program("{kind: noop}"), Start()))
     message = "2 keychain entries do not resolve: no token; no login"
     assert start.error == Failure(kind="credential", message=message)
     desk.vault.errors["token"] = Unavailable("no token")
-    again = run(desk.keychain.resolve_for_start(program("{kind: noop}"), Start()))
+    again = run(desk.keychain.resolve_for_start("e", program("{kind: noop}"), Start()))
     assert again.error == Failure(kind="credential", message=message, retryable=True)
 
 

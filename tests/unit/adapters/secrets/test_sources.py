@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.secrets.sources import SECRET_BYTES_MAX, SourcePolicy, Sources
+from noetl.adapters.secrets.sources import SourcePolicy, Sources
 from noetl.errors import NoetlError
+from noetl.secret import SECRET_BYTES_MAX
 
 
 def read(path: str | Path) -> str:

@@ -264,7 +264,11 @@ def on_rows(path: Path, keys: KeyFile, use: Use) -> None:
     async def go() -> None:
         database = open_sqlite(path, SystemClock())
         try:
-            await use(StoredSecrets(SqliteSecretRows(database), keys, SystemClock()))
+            await use(
+                StoredSecrets(
+                    SqliteSecretRows(database), SqliteSecretRows(database, "secret_inputs"), keys, SystemClock()
+                )
+            )
         finally:
             database.close()
 

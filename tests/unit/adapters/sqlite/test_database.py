@@ -6,6 +6,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database
@@ -44,7 +45,7 @@ def test_closing_waits_for_a_long_read_and_may_be_done_twice(tmp_path: Path) -> 
     async def work(database: Database) -> None:
         owner = await begun(database, "e")
         store, some = SqliteStore(database), append("e", 2, owner)
-        await store.append([some._replace(facts=some.facts * 20_000)])
+        await store.append([replace(some, facts=some.facts * 20_000)])
         reading = asyncio.ensure_future(store.read("e"))
         turned = asyncio.get_running_loop().create_future()
         asyncio.get_running_loop().call_soon(turned.set_result, None)

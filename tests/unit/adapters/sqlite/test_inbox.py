@@ -43,6 +43,10 @@ EVERY: list[Command] = [
     Cancel(reason="enough"),
     commands.Close(),
     commands.Retry(step="a", from_start=True),
+    commands.SetBreakpoint(place="a.b", when="{{ iter.index == 1 }}", once=True, by="me"),
+    commands.ClearBreakpoint(place="a.b"),
+    commands.Release(at="a#1", step=True),
+    commands.Change(at="a#1", set={"ctx.a": 1}),
 ]
 
 

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.ownership import SqliteOwnership
-from noetl.adapters.sqlite.store import _CHILDREN, _SELECT, SqliteListing, SqliteStore
+from noetl.adapters.sqlite.store import _CHILDREN, _NEWEST_FIRST, _SELECT, SqliteListing, SqliteStore, _where
 from noetl.engine.state import Status
 from noetl.errors import NotFound
+from noetl.ports import ExecutionFilter
 from tests.unit.adapters.sqlite_files import AT, append, begun, on_file, opened
 
 MADE: list[tuple[str, str, Status]] = [
@@ -29,7 +32,7 @@ async def fill(database: Database) -> None:
         first = append(execution_id, 1, await holding.hold(execution_id), path=path)
         second = append(execution_id, 2, first.owner, status=status)
         at = AT + timedelta(seconds=place)
-        assert await store.append([first._replace(at=at), second._replace(at=at)]) == [None, None]
+        assert await store.append([replace(first, at=at), replace(second, at=at)]) == [None, None]
 
 
 def test_executions_are_listed_newest_first_by_page_status_and_path(tmp_path: Path) -> None:
@@ -37,8 +40,9 @@ def test_executions_are_listed_newest_first_by_page_status_and_path(tmp_path: Pa
         await fill(database)
         listing = SqliteListing(database)
 
-        async def ids(**wanted: object) -> list[str]:
-            return [head.execution_id for head in await listing.executions(**wanted)]  # type: ignore[arg-type]  # passed by name
+        async def ids(limit: int = 100, before: str | None = None, **wanted: Any) -> list[str]:
+            found = await listing.executions(limit, ExecutionFilter(**wanted), before=before)
+            return [head.execution_id for head in found]
 
         assert await ids() == ["0200", "0200-aa", "0199-ab", "0199-aa"]
         assert await ids(limit=2) == ["0200", "0200-aa"]
@@ -57,6 +61,25 @@ def test_open_executions_are_found_by_their_index(tmp_path: Path) -> None:
         query = "SELECT execution_id FROM heads WHERE heads.status NOT IN ('ok', 'error', 'cancelled') ORDER BY started_at DESC, execution_id DESC"
         plan = " ".join(row[3] for row in database.fetch(f"EXPLAIN QUERY PLAN {query}"))
         assert "heads_open" in plan
+        assert "TEMP B-TREE" not in plan
+
+
+@pytest.mark.parametrize(
+    ("wanted", "index"),
+    [
+        (ExecutionFilter(waiting=True), "heads_waiting"),
+        (ExecutionFilter(status="error"), "heads_failed"),
+        (ExecutionFilter(path="p"), "heads_by_path (path=?)"),
+        (ExecutionFilter(path="p", search="x"), "heads_by_path (path=?)"),
+        (ExecutionFilter(since=AT, until=AT), "heads_by_start (started_at>? AND started_at<?)"),
+    ],
+)
+def test_filtered_lists_use_their_index_and_sort_nothing(tmp_path: Path, wanted: ExecutionFilter, index: str) -> None:
+    with opened(tmp_path / "noetl.db") as database:
+        where, values = _where(wanted)
+        query = f"EXPLAIN QUERY PLAN {_SELECT} {where} {_NEWEST_FIRST}"
+        plan = " ".join(row[3] for row in database.fetch(query, (*values, 100)))
+        assert f"heads USING INDEX {index}" in plan
         assert "TEMP B-TREE" not in plan
 
 

@@ -8,6 +8,7 @@ from threading import Barrier
 
 import apsw
 import pytest
+from msgspec.structs import replace
 
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
@@ -98,7 +99,7 @@ def test_events_are_a_row_each_for_people_who_like_sql(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
         owner = await begun(database, "e")
         both = append("e", 2, owner)
-        await SqliteStore(database).append([both._replace(facts=both.facts * 2)])
+        await SqliteStore(database).append([replace(both, facts=both.facts * 2)])
         assert database.fetch("SELECT execution_id, seq, at, fact FROM events ORDER BY seq") == [
             ("e", 1, "2026-01-02T03:04:05.679Z", "playbook.execution.requested"),
             ("e", 2, "2026-01-02T03:04:05.679Z", "playbook.request.evaluated"),

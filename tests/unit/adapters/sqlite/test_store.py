@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from noetl.adapters.sqlite.database import Database
 from noetl.adapters.sqlite.store import THREAD_FACTS, SqliteStore
 from tests.unit.adapters.sqlite_files import append, begun, on_file
@@ -16,7 +18,7 @@ def test_a_long_log_is_read_whole_and_in_order_while_others_write(tmp_path: Path
         store = SqliteStore(database)
         some = append("e", 2, owner)
         appends = [
-            some._replace(first_seq=2 + place, facts=some.facts * 50) for place in range(0, THREAD_FACTS * 2, 50)
+            replace(some, first_seq=2 + place, facts=some.facts * 50) for place in range(0, THREAD_FACTS * 2, 50)
         ]
         assert set(await store.append(appends)) == {None}
         rows, written = await asyncio.gather(store.read("e"), store.append([append("f", 2, owner)]))

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import nats
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from nats.aio.msg import Msg
 from nats.js.api import KeyValueConfig, StreamConfig
 
@@ -19,6 +20,7 @@ from noetl.tools.nats.connection import CONNECTIONS_MAX
 from noetl.tools.nats.tool import NatsInput, NatsTool
 from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
+from tests.services_nats_keys import Nkey, new_key, with_nkey, with_operator
 from tests.unit.tools.calls import call
 
 # A busy machine may not log in within the 2 s that NATS gives: the failure would be a timeout, and not a refusal.
@@ -28,6 +30,8 @@ authorization { timeout: 60, users: [
   { user: eve, password: hunter23, permissions: { publish: ["open", "_INBOX.>"], subscribe: ["open"] } }
 ] }
 """
+
+ACCOUNT, USER = (Nkey(kind, Ed25519PrivateKey.from_private_bytes(bytes(32))) for kind in ("account", "user"))
 
 
 @pytest.fixture(scope="module")
@@ -294,6 +298,54 @@ def test_a_refused_login_is_tried_once_more_with_a_renewed_credential(limited: N
         assert code_of(output) == ("refused", False)
         assert output.error is not None
         assert "hunter" not in output.error.message
+
+
+def published(server: NatsServer, **login: str) -> Output:
+    values = {"url": Secret(server.url), **{name: Secret(value) for name, value in login.items()}}
+
+    async def renew() -> Auth:
+        return auth
+
+    async def go() -> Output:
+        async with tool_of() as tool:
+            return await tool.run(NatsInput(publish="a"), call()._replace(auth=auth))
+
+    auth = Auth("broker", "nats_credential", values, renew)
+    return asyncio.run(go())
+
+
+def test_a_login_with_the_seed_of_an_nkey(tmp_path: Path) -> None:
+    user, other = new_key("user"), new_key("user")
+    with running_nats(tmp_path, with_nkey(user)) as server:
+        assert published(server, nkey=f"{user.seed}\n").status == "ok"
+        assert code_of(published(server, nkey=other.seed)) == ("refused", False)
+        assert code_of(published(server)) == ("refused", False)
+
+
+def test_a_login_with_a_creds_file(tmp_path: Path) -> None:
+    (config, creds), (_, other) = with_operator(), with_operator()
+    (tmp_path / "nats").mkdir()
+    with running_nats(tmp_path / "nats", config, jetstream=False) as server:
+        assert published(server, creds=creds).status == "ok"
+        assert published(server, creds=creds.replace("\n", "\r\n")).status == "ok"
+        assert code_of(published(server, creds=other)) == ("refused", False)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("nkey", "SUnotbase32!", "it is not base32"),
+        ("nkey", ACCOUNT.seed, 'it is not the seed of a user, which begins with "SU"'),
+        ("nkey", f"{USER.seed[:-2]}AA", 'it is not the seed of a user, which begins with "SU"'),
+        ("creds", "eyJ0eXAiOiJKV1QifQ", "it is not the text of a .creds file, with a user JWT and a seed"),
+    ],
+)
+def test_a_key_that_cannot_be_used_is_an_error_without_it(
+    field: str, value: str, reason: str, server: NatsServer
+) -> None:
+    error = published(server, **{field: value}).error
+    assert error is not None
+    assert (error.kind, error.message) == ("credential", f'the field "{field}" cannot be used: {reason}')
 
 
 @pytest.mark.parametrize(("required", "code"), [("true", ("refused", False)), ("false", ("unavailable", True))])

@@ -57,7 +57,7 @@ def test_data_that_lies_in_a_store_is_not_called_undefined() -> None:
     """
     player = played(body, 'report start#1 ok {"n": 5}')
     log = [
-        event._replace(fact=replace(event.fact, output=Output(ref={"locator": "x"}), picked={"": {"n": 5}}))
+        replace(event, fact=replace(event.fact, output=Output(ref={"locator": "x"}), picked={"": {"n": 5}}))
         if isinstance(event.fact, TaskDone)
         else event
         for event in player.log

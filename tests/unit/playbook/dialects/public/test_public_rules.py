@@ -5,13 +5,14 @@ from __future__ import annotations
 import pytest
 
 from noetl.checks.checker import check
-from noetl.cli.checker import installed_kinds
 from noetl.errors import PlaybookError
 from noetl.playbook.migrate import migrate
 from tests.public_idioms import HEAD, IDIOMS, book
 from tests.public_idioms_legacy import OLDEST, PASSED, SAVES
+from tests.public_idioms_services import SERVICES, SMALLER, all_kinds
 
-CASES = IDIOMS | SAVES | OLDEST | PASSED | {
+KINDS = all_kinds()
+CASES = IDIOMS | SAVES | OLDEST | PASSED | SERVICES | SMALLER | {
     "metadata at the root": (
         "apiVersion: noetl.io/v1\nkind: Playbook\nname: a\npath: t/a\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         ["metadata:\n  name: a\n  path: t/a\n", "apiVersion: noetl.io/v2"],
@@ -386,7 +387,7 @@ def test_an_idiom_becomes_canonical_text_with_its_note(name: str) -> None:
 @pytest.mark.parametrize("name", CASES)
 def test_the_result_passes_the_check_and_migrating_it_again_changes_nothing(name: str) -> None:
     made = migrate(CASES[name][0])
-    assert [str(problem) for problem in check(made.text, installed_kinds()).errors] == [], made.text
+    assert [str(problem) for problem in check(made.text, KINDS).errors] == [], made.text
     assert migrate(made.text).text == made.text
 
 
@@ -439,6 +440,24 @@ REFUSED = {
         "keychain: [{name: pg, kind: stored}]\nworkflow:\n- step: start\n  tool: {kind: transfer, source: {type: http, url: http://x}, target: {type: postgres, auth: pg, table: t}}\n",
         7, "kind `postgres` with INSERT",
     ),
+    "a filter that compares two parts": (
+        "workload: {l: []}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.l }}', iterator: x, filter: '{{ x.a and x.b }}'}\n  tool: {kind: noop}\n",
+        7, "selectattr",
+    ),
+    "arguments by other names": (
+        "workflow:\n- step: start\n  tool: {kind: python, args: '{{ workload }}', code: 'def main(**kwargs): return kwargs[\"a\"]'}\n",
+        6, "input: {name",
+    ),
+    "a container with volumes": (
+        "workflow:\n- step: start\n  tool: {kind: container, image: a, command: [ls], volumes: [{name: v}]}\n", 6, "into the image",
+    ),
+    "a script that is chosen elsewhere": (
+        "workflow:\n- step: start\n  tool: {kind: script, script: {source: {type: gcs}}}\n", 6, "`object` task",
+    ),
+    "a transfer that names no columns": (
+        "keychain: [{name: a, kind: stored}]\nworkflow:\n- step: start\n  tool: {kind: transfer, source: {kind: snowflake, auth: a, query: SELECT * FROM t}, target: {kind: postgres, auth: a, table: t}}\n",
+        7, "one that writes them",
+    ),
     "an error with a word of its own": (
         "workflow:\n- step: start\n  tool: {kind: http, url: http://x, on_error: goto_end}\n", 6, "step.failed",
     ),
@@ -461,7 +480,7 @@ def test_what_has_no_counterpart_is_refused_with_line_and_way_out(name: str) -> 
 
 def test_a_problem_of_the_result_is_shown_where_the_author_wrote_its_cause() -> None:
     made = migrate(book("workflow:\n- step: start\n  # above\n  type: rhai\n  code: x\n  next:\n  - step: nowhere\n"))
-    found = check(made.text, installed_kinds()).errors
+    found = check(made.text, KINDS).errors
     assert {(problem.code, made.author_mark(problem.at).line) for problem in found} == {
         ("unknown-kind", 7),
         ("unknown-step", 10),

@@ -1,0 +1,218 @@
+"""The Helm chart and the units of systemd: what they start is what the command line takes, with the settings it reads."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import noetl
+from noetl.runtime.adapters import nats_configuration
+from noetl.runtime.settings import variables
+from tests.e2e.processes import ROOT
+from tests.e2e.test_deploy import DEPLOY, parsed
+
+CHART = DEPLOY / "helm" / "noetl"
+HELM = Path(sys.executable).with_name("helm")
+KUBERNETES = ("1.27", "1.37")  # the oldest that the chart permits, and the newest with a schema
+FOREIGN = {"ScaledObject", "ServiceMonitor", "PodMonitor", "PrometheusRule"}  # of operators, without schemas
+EXTENDED = """\
+pools:
+  gpu: {slots: 2, labels: {zone: a}, autoscaling: {enabled: true, minReplicas: 0, maxReplicas: 4, framesPerWorker: 2}}
+server: {ingress: {enabled: true, className: nginx, tlsSecret: tls}, env: {NOETL_LOG: debug}}
+env: {NOETL_LOG: info, NOETL_ALLOW_NETWORKS: 10.0.0.0/8}
+metrics:
+  workers: true
+  serviceMonitor: {enabled: true, tokenSecret: scrape, labels: {release: prometheus}}
+  rules: {enabled: true}
+  dashboard: {enabled: true}
+"""
+
+needs_helm = pytest.mark.skipif(not HELM.exists(), reason="helm is installed on Linux on x86_64 only")
+
+
+def helm(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([HELM, *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120)
+
+
+def document(file: Path) -> dict[str, Any]:
+    found: dict[str, Any] = yaml.SafeLoader(file.read_text()).get_single_data()
+    return found
+
+
+def rendered(*arguments: object) -> list[dict[str, Any]]:
+    done = helm("template", "noetl", CHART, *arguments)
+    assert done.returncode == 0, done.stderr
+    return [found for found in yaml.safe_load_all(done.stdout) if found]
+
+
+@pytest.fixture
+def extended(tmp_path: Path) -> list[dict[str, Any]]:
+    (tmp_path / "values.yaml").write_text(EXTENDED)
+    (tmp_path / "users.conf").write_text(nats_configuration(["default", "gpu"]))
+    return rendered("-f", tmp_path / "values.yaml", "--set-file", f"nats.users={tmp_path / 'users.conf'}")
+
+
+def by_name(documents: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
+    return {each["metadata"]["name"]: each for each in documents if each["kind"] == kind}
+
+
+def containers(documents: list[dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, deployment in by_name(documents, "Deployment").items():
+        for container in deployment["spec"]["template"]["spec"]["containers"]:
+            yield name, container
+
+
+def environment(container: dict[str, Any], secret: dict[str, str]) -> dict[str, str]:
+    """The variables as Kubernetes sets them."""
+    found: dict[str, str] = {}
+    for each in container["env"]:
+        value = each.get("value")
+        found[each["name"]] = (
+            secret[each["valueFrom"]["secretKeyRef"]["key"]]
+            if value is None
+            else re.sub(r"\$\((\w+)\)", lambda match: found[match[1]], value)
+        )
+    return found
+
+
+@needs_helm
+def test_the_chart_is_correct_and_of_this_version() -> None:
+    done = helm("lint", "--strict", CHART)
+    assert done.returncode == 0, done.stdout
+    assert document(CHART / "Chart.yaml")["appVersion"] == noetl.__version__
+
+
+@needs_helm
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_kubernetes_accepts_what_the_chart_makes(version: str, extended: list[dict[str, Any]]) -> None:
+    schemas = pytest.importorskip("kubernetes_validate")
+    documents = [*rendered(), *extended]
+    checked = [each for each in documents if each["kind"] not in FOREIGN]
+    for each in checked:
+        schemas.validate(each, version, strict=True)
+    assert {each["kind"] for each in documents} - {each["kind"] for each in checked} == FOREIGN
+
+
+@needs_helm
+def test_every_process_has_a_command_line_and_settings_that_noetl_knows(extended: list[dict[str, Any]]) -> None:
+    known = {variable.name for variable in variables().values()}
+    commands = {}
+    for name, container in containers(extended):
+        commands[name] = parsed(container["args"])
+        own = {each["name"] for each in container["env"] if each["name"].startswith("NOETL_")}
+        assert own <= known
+    assert {name: each["command"] for name, each in commands.items()} == {
+        "noetl-server": "server", "noetl-worker-default": "worker", "noetl-worker-gpu": "worker",
+    }  # fmt: skip
+    assert (commands["noetl-worker-gpu"]["pool"], commands["noetl-worker-gpu"]["slots"]) == ("gpu", 2)
+
+
+@needs_helm
+def test_the_secret_that_make_env_writes_is_all_that_the_processes_need(
+    tmp_path: Path, extended: list[dict[str, Any]]
+) -> None:
+    script = tmp_path / "make-env"
+    shutil.copy(DEPLOY / "make-env", script)
+    subprocess.run(["sh", script, "gpu"], check=True, capture_output=True)
+    secret = dict(line.split("=", 1) for line in (tmp_path / ".env").read_text().splitlines())
+    secret["NOETL_DB"] = "postgresql://noetl@db/noetl"
+    found = {name: environment(container, secret) for name, container in containers(extended)}
+    server, gpu = found["noetl-server"], found["noetl-worker-gpu"]
+    keys = {each.partition("=")[0]: each.partition("=")[2] for each in server["NOETL_POOL_KEYS"].split()}
+    assert keys == {"default": secret["POOL_KEY_DEFAULT"], "gpu": secret["POOL_KEY_GPU"]}
+    assert server["NOETL_NATS"] == f"nats://noetl:{secret['NATS_PASSWORD']}@noetl-nats:4222"
+    assert gpu["NOETL_NATS"] == f"nats://pool-gpu:{secret['NATS_PASSWORD_GPU']}@noetl-nats:4222"
+    assert gpu["NOETL_POOL_KEY"] == secret["POOL_KEY_GPU"]
+    assert (server["NOETL_LOG"], gpu["NOETL_LOG"]) == ("debug", "info")
+    assert {"NOETL_DB", "NOETL_KEY", "NOETL_LINK_KEY"} & set(gpu) == set()
+
+
+@needs_helm
+def test_nats_accepts_its_configuration_with_a_user_for_each_pool(
+    tmp_path: Path, extended: list[dict[str, Any]]
+) -> None:
+    files = by_name(extended, "ConfigMap")["noetl-nats"]["data"]
+    assert files["nats-users.conf"].strip() == nats_configuration(["default", "gpu"]).strip()
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    passwords = dict.fromkeys(("NATS_PASSWORD", "NATS_PASSWORD_DEFAULT", "NATS_PASSWORD_GPU"), "n123")
+    done = subprocess.run(
+        [HELM.with_name("nats-server"), "-t", "-c", tmp_path / "nats.conf"], capture_output=True, text=True,
+        check=False, env=passwords, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+@needs_helm
+def test_a_pool_without_a_user_of_nats_is_refused() -> None:
+    done = helm("template", "noetl", CHART, "--set", "pools.gpu.slots=2")
+    assert done.returncode != 0
+    assert "nats.users has no user for the pool gpu: run `noetl nats-users default gpu > users.conf`" in done.stderr
+
+
+@needs_helm
+def test_workers_reach_neither_servers_nor_the_metadata_of_the_cloud() -> None:
+    policies = by_name(rendered(), "NetworkPolicy")
+    worker = policies["noetl-worker"]["spec"]
+    assert worker["ingress"] == []
+    assert {port["port"] for rule in worker["egress"] for port in rule.get("ports", ())} == {53, 4222}
+    outside = [peer["ipBlock"] for rule in worker["egress"] for peer in rule["to"] if "ipBlock" in peer]
+    assert outside[0] == {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}
+    assert policies["noetl-nats"]["spec"]["egress"] == []
+
+
+@needs_helm
+def test_no_container_has_more_rights_than_it_needs() -> None:
+    documents = rendered()
+    pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in ("Deployment", "StatefulSet")]
+    assert len(pods) == 3
+    for pod in pods:
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        for container in pod["containers"]:
+            assert container["securityContext"] == {
+                "allowPrivilegeEscalation": False,
+                "readOnlyRootFilesystem": True,
+                "capabilities": {"drop": ["ALL"]},
+            }
+            assert container["resources"]["limits"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "instance", "command"),
+    [
+        ("noetl-server.service", "noetl-server.service", {"command": "server", "host": "127.0.0.1", "port": 8080}),
+        ("noetl-worker@.service", "noetl-worker@gpu.service", {"command": "worker", "pool": "gpu", "slots": 16}),
+    ],
+)
+def test_a_unit_of_systemd_starts_a_process_of_ours(
+    unit: str, instance: str, command: dict[str, object], tmp_path: Path
+) -> None:
+    text = (DEPLOY / "systemd" / unit).read_text()
+    found = re.search(r"^ExecStart=/opt/noetl/bin/noetl (.+)$", text, re.MULTILINE)
+    assert found is not None
+    given = parsed(found[1].replace("%i", "gpu").split())
+    assert {name: given[name] for name in command} == command
+    if shutil.which("systemd-analyze"):
+        (tmp_path / instance).write_text(text.replace("/opt/noetl/bin/noetl", sys.executable))
+        done = subprocess.run(
+            ["systemd-analyze", "verify", tmp_path / instance], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_guide_names_files_and_values_that_exist() -> None:
+    page = (DEPLOY / "helm" / "README.md").read_text()
+    values = document(CHART / "values.yaml")
+    for path in re.findall(r"`((?:metrics|networkPolicy|nats)\.\w+)`", page):
+        first, second = path.split(".")
+        assert second in values[first], path
+    assert (ROOT / "deploy" / "make-env").exists()
