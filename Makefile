@@ -4,14 +4,14 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: help setup run ui pictures check test test-all coverage distributed chaos docs bench clean
+.PHONY: help setup run ui vscode pictures check test test-all coverage distributed chaos docs bench clean
 
 help:            ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*##/\t/' | expand -t 12
 
 setup: $(READY)  ## create the virtual environment .venv; .venv/bin/noetl is the command
 
-$(READY): pyproject.toml uv.lock
+$(READY): pyproject.toml uv.lock scripts/setup plugins/container/pyproject.toml plugins/snowflake/pyproject.toml
 	@PYTHON=$(PYTHON) sh scripts/setup
 	@touch $(READY)
 
@@ -20,6 +20,9 @@ run: $(READY)    ## read orders from a mock shop API that fails intermittently, 
 
 ui: $(READY)     ## build the web UI into the package
 	@sh scripts/ui
+
+vscode: $(READY) ## check, test and package the extension for Visual Studio Code: editors/vscode/noetl.vsix
+	@sh scripts/vscode
 
 pictures: $(READY) ## regenerate the screenshots of the UI in the docs
 	@sh scripts/browser
@@ -47,8 +50,8 @@ chaos: $(READY)  ## kill and starve real processes, embedded and distributed: ab
 docs: $(READY)   ## regenerate the reference pages and build the site into site/
 	@sh scripts/docs
 
-bench: $(READY)  ## measure the published figures; PEERS=1 (or quick) also measures other engines
-	@PEERS=$(PEERS) sh scripts/bench
+bench: $(READY)  ## measure the published figures; PEERS=1 (or quick) also measures other engines; SMOKE=1 only tries all
+	@PEERS=$(PEERS) SMOKE=$(SMOKE) sh scripts/bench
 
 clean:           ## remove everything that make created
-	rm -rf .venv .venv-docs .bench .noetl site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist ui/node_modules src/noetl/server/static
+	rm -rf .venv .venv-docs .bench .noetl site .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage dist ui/node_modules src/noetl/server/static editors/vscode/node_modules editors/vscode/dist editors/vscode/noetl.vsix

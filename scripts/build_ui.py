@@ -120,7 +120,7 @@ def install(node: Node) -> bool:
     options = ["--ignore-scripts", "--no-audit", "--no-fund", "--fetch-retries=1", "--fetch-timeout=60000"]
     try:
         done = subprocess.run(
-            [*node.npm, "ci", *options], cwd=UI, env=_environment(node), check=False, timeout=INSTALL_S
+            [*node.npm, "ci", *options], cwd=UI, env=environment(node), check=False, timeout=INSTALL_S
         )
     except subprocess.TimeoutExpired:
         return False
@@ -129,14 +129,14 @@ def install(node: Node) -> bool:
     return done.returncode == 0
 
 
-def _environment(node: Node) -> dict[str, str]:
+def environment(node: Node) -> dict[str, str]:
     """Node.js ships its own root certificates; add those of the system, which other tools use too."""
     certificates = {"NODE_EXTRA_CA_CERTS": str(SYSTEM_CERTIFICATES)} if SYSTEM_CERTIFICATES.exists() else {}
     return {**certificates, **os.environ, "CI": "1", "PATH": node.path}
 
 
 def _run(command: list[str], node: Node) -> None:
-    done = subprocess.run(command, cwd=UI, env=_environment(node), check=False)
+    done = subprocess.run(command, cwd=UI, env=environment(node), check=False)
     if done.returncode:
         raise SystemExit(_fail(f"`{' '.join(command[-2:])}` in ui/ ended with {done.returncode}"))
 

@@ -1,4 +1,4 @@
-"""Writes the generated pages of docs/reference; `--check` only lists the outdated ones.
+"""Writes the generated files: those of docs/reference and of `generated`; `--check` only lists the outdated ones.
 
 The hand-written sentences are in docs/reference/_parts, one file for each topic. They name decisions, as in
 (D35), for the readers of the code; the pages omit these numbers.
@@ -37,7 +37,7 @@ from noetl.testing.scenario import played
 from noetl.tool import Tools
 from noetl.views.language_card import language_card
 from noetl.views.tool_kinds import alternatives, as_text, mapping, output_fields, sentences, unfolded
-from scripts import reference_api, reference_cli, reference_events, reference_roles
+from scripts import monitoring, reference_api, reference_cli, reference_events, reference_roles
 from scripts.reference_prose import prose, slug, table
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +64,7 @@ NO_EXAMPLE = {
 
 @cache
 def kinds() -> Kinds:
-    return Tools.installed().kinds()
+    return Tools.built_in().kinds()
 
 
 def part(name: str) -> str:
@@ -99,11 +99,18 @@ def noted(text: str) -> str:
     return f"{title}\n\n{NOTE}\n{rest}\n"
 
 
+def generated() -> dict[Path, str]:
+    """All generated files with their content: the pages, the table of roles, and the files of monitoring."""
+    own = {(PAGES / name).resolve(): text for name, text in pages().items()}
+    return own | {reference_roles.SECURITY: reference_roles.current()} | monitoring.files()
+
+
 def stale() -> list[str]:
-    """The names of outdated pages."""
-    files = {name: PAGES / name for name in pages()}
+    """The outdated files, relative to the root of the project."""
     return [
-        name for name, file in files.items() if not file.exists() or file.read_text(encoding="utf-8") != pages()[name]
+        str(file.relative_to(ROOT))
+        for file, text in generated().items()
+        if not file.exists() or file.read_text(encoding="utf-8") != text
     ]
 
 
@@ -311,7 +318,7 @@ def tools_page() -> str:
         if kind.output_fields is not None:
             rows = ((f"`{each.name}`", each.value, prose(each.meaning)) for each in output_fields(kind))
             lines += ["", "Its own part of the output:", "", *table(("field", "value", "meaning"), rows)]
-        tool = Tools.installed().make(name)
+        tool = Tools.built_in().make(name)
         if tool is not None and tool.example:
             lines += ["", "Example:", "", "```yaml", tool.example.rstrip("\n"), "```"]
         lines.append("")
@@ -400,17 +407,14 @@ def shown(problem: Problem, text: str) -> list[str]:
 
 def main(arguments: list[str]) -> int:
     old = stale()
-    security = reference_roles.SECURITY.read_text(encoding="utf-8") != reference_roles.current()
     if "--check" in arguments:
-        for name in [*(f"docs/reference/{name}" for name in old), *(["SECURITY.md"] if security else [])]:
+        for name in old:
             print(f"{name} is out of date: run `make docs`")
-        return 1 if old or security else 0
-    if security:
-        reference_roles.SECURITY.write_text(reference_roles.current(), encoding="utf-8")
-        print("SECURITY.md written")
+        return 1 if old else 0
     for name in old:
-        (PAGES / name).write_text(pages()[name], encoding="utf-8")
-        print(f"docs/reference/{name} written")
+        (ROOT / name).parent.mkdir(exist_ok=True)
+        (ROOT / name).write_text(generated()[ROOT / name], encoding="utf-8")
+        print(f"{name} written")
     return 0
 
 
