@@ -30,6 +30,7 @@ NOT_PLAYED = {
     "request_refused": "its playbook has no problems: the transcript itself contains the refusal",
     "pipeline_bad_delay": "the http tool does not return such a field",
     "pause_child_end_is_recorded": "a real child is paused with its parent, so its end does not come meanwhile",
+    "limit_measured_by_control": "see tests/unit/control/test_state_limits.py",
     "frame_lost": "a worker must be killed: see tests/chaos/distributed/test_workers.py",
     "frame_lost_in_a_loop": "a worker must be killed: see tests/chaos/distributed/test_workers.py",
     "results_ref_names": "its Ref names the execution of the transcript; in another execution it is data",

@@ -114,3 +114,4 @@ class ControlSettings(NamedTuple):
     window: int = 128  # pointers in the queue at once: twice the slots of the workers
     idle_s: float = 10.0  # an execution that has waited and will wait for so long is not kept in memory
     slot_reserve: float = 0.0  # the share of a pool's slots that one execution leaves to others
+    state_bytes: int = 0  # of all executions in memory; past it, the largest one is ended. 0: no limit

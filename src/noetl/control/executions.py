@@ -42,16 +42,15 @@ from noetl.control.live_execution import (
     is_due,
     is_open,
     lost_workers,
-    next_snapshot,
-    read_snapshot,
     resolve,
     turn,
 )
 from noetl.control.loop_data import LoopData
 from noetl.control.notifications import Notifications, notifies_end
 from noetl.control.person_waits import person_waits, read_waits
+from noetl.control.snapshots import Snapshots, read_snapshot
 from noetl.engine import Event, Recorded, agenda_of, handle
-from noetl.engine.commands import LEVEL, Command, Decide, Fork, Lose, Report, Retry, Start
+from noetl.engine.commands import LEVEL, Command, Decide, Exceed, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import Requested
 from noetl.engine.limits import Permit
@@ -67,7 +66,7 @@ from noetl.ids import frame_parts
 from noetl.labels import declared_labels
 from noetl.net.program import Program
 from noetl.output import Output
-from noetl.ports import Append, Epoch, Grant, Link, ReportAnswer, SavedWrite, Snapshot
+from noetl.ports import Append, Epoch, Grant, Link, ReportAnswer, SavedWrite, encode_facts
 
 if TYPE_CHECKING:
     from noetl.control.forks import ForkPlanner
@@ -105,6 +104,7 @@ class Control:
         self.limits = SharedLimits(self, limits, others, hooks.post)
         self.notifications = Notifications(self, others, pending)
         self.timers = Timers(self)
+        self.snapshots = Snapshots(self)
         self.executions: dict[str, LiveExecution] = {}  # in memory, by id
         self.idle: dict[str, IdleExecution] = {}  # those that are not in memory, by id
         self._hooks = hooks
@@ -391,6 +391,7 @@ class Control:
             if len(events) - turned >= FACTS_PER_TURN:
                 await turn()
                 turned = len(events)
+            events += self._end_excess(live, at)
             try:
                 made = self._handle(live, item.command, at)
             except Recorded:
@@ -407,8 +408,13 @@ class Control:
                     events, at = [], self.now()
                 await turn()
                 turned = len(events)
-                events += (made := self._handle(live, None, at))
+                events += (made := self._end_excess(live, at) or self._handle(live, None, at))
         return events, refused
+
+    def _end_excess(self, live: LiveExecution, at: datetime) -> list[Event]:
+        """The end of an execution whose state is too large; nothing for any other."""
+        error, live.excess = live.excess, None
+        return [] if error is None or not live.state.live else self._handle(live, Exceed(error=error), at)
 
     def _handle(self, live: LiveExecution, command: Command | None, at: datetime) -> list[Event]:
         return handle(live.program, live.state, command, at, live.agenda, at_most=FACTS_PER_TURN)
@@ -417,7 +423,9 @@ class Control:
         """Commit the events, and do the work that follows a commit."""
         if events:
             facts = tuple([event.fact for event in events])
-            append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status)
+            body = encode_facts(facts)
+            live.unsaved_bytes += len(body)
+            append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status, encoded=body)
             if live.program.saves:
                 path = live.program.playbook.path
                 append = replace(append, saved=tuple(SavedWrite(path, *each) for each in saved_in(facts)))
@@ -467,17 +475,11 @@ class Control:
                 self.timers.on_fact(live.id, event.fact)
         if live.program.notifications:
             self.notifications.on_commit(live, events)
-        if (snapshot := next_snapshot(live, len(events), self.settings.snapshot_bytes)) is not None:
-            self.spawn(self._save(live.id, snapshot))
+        self.snapshots.on_commit(live)
 
     def spawn(self, work: Coroutine[object, object, None]) -> None:
         """Run work in the background."""
         self._background.spawn(work)
-
-    async def _save(self, execution_id: str, snapshot: Snapshot) -> None:
-        failpoint("control.before-snapshot")
-        with suppress(Unavailable):  # the log is complete without it
-            await self.store.keep(execution_id, snapshot)
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         """The outputs of the iterations of a loop, from the log: any process may read it (D30)."""

@@ -6,7 +6,6 @@ import asyncio
 import types
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import suppress
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -17,28 +16,12 @@ from noetl.engine.commands import Command, Expire
 from noetl.engine.delegation import is_decision, is_pending, pipeline_of
 from noetl.engine.limits import Permit, is_waiting
 from noetl.engine.settle import delegated
-from noetl.engine.snapshot import SCHEMA, freeze, thaw
 from noetl.engine.state import State
 from noetl.errors import Unavailable
 from noetl.ids import frame_parts
 from noetl.net.program import Program
-from noetl.output import JSON
-from noetl.ports import Epoch, EventStore, LogRow, PersonWait, Snapshot
-
-GROWTH_FACTOR = 4  # times the last snapshot: snapshots stay a fraction of all writes
-FACT_BYTES = 200  # of an ordinary fact in the log
-
-
-def next_snapshot(live: LiveExecution, facts: int, growth_bytes: int) -> Snapshot | None:
-    """The snapshot to save after `facts` more facts; None: it is too early for one."""
-    live.unsaved += facts
-    if live.unsaved * FACT_BYTES < max(growth_bytes, GROWTH_FACTOR * live.saved_bytes):
-        return None
-    if not live.state.live:
-        return None  # an ended execution is read at most once more
-    body = freeze(live.state)
-    live.unsaved, live.saved_bytes = 0, len(body)
-    return Snapshot(live.state.seq, SCHEMA, body)
+from noetl.output import JSON, Failure
+from noetl.ports import Epoch, LogRow, PersonWait
 
 
 def fold(state: State, rows: Iterable[LogRow]) -> None:
@@ -46,15 +29,6 @@ def fold(state: State, rows: Iterable[LogRow]) -> None:
     for row in rows:
         for fact in row.facts[max(0, state.seq + 1 - row.first_seq) :]:
             apply(state, fact, row.at)
-
-
-async def read_snapshot(store: EventStore, execution_id: str) -> tuple[State | None, list[LogRow]]:
-    """The last usable snapshot and the rows after it. Without a snapshot: None and all rows."""
-    snapshot = await store.snapshot(execution_id)
-    if snapshot is not None and snapshot.schema == SCHEMA:
-        with suppress(ValueError):  # a damaged snapshot: the log is complete
-            return thaw(snapshot.body), await store.read(execution_id, snapshot.seq)
-    return None, await store.read(execution_id)
 
 
 T = TypeVar("T")
@@ -152,8 +126,14 @@ class LiveExecution:
         self.unaware: set[str] = set()  # frames in flight that were granted before a breakpoint was set
         self.told: set[object] = set()  # notifications that need not be started any more
         self.started_at: datetime | None = None  # None: not read from the log yet
-        self.unsaved = 0  # facts since the last snapshot
+        self.unsaved_bytes = 0  # of the log since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot
+        self.excess: Failure | None = None  # the limit that its state exceeds: it ends with the next commit
+
+    @property
+    def state_bytes(self) -> int:
+        """An upper bound of the size of the state: the last snapshot, and all that the log has grown since then."""
+        return self.saved_bytes + self.unsaved_bytes
 
 
 def ensure_usable(live: LiveExecution) -> None:

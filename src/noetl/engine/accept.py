@@ -17,6 +17,7 @@ from noetl.engine.commands import (
     Command,
     Decide,
     EndLoop,
+    Exceed,
     Expire,
     Fork,
     Lose,
@@ -99,6 +100,8 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
             return [facts.Cancelled(reason=reason, by=by, compensate=compensate)]
         case Close():
             return _close(program, state)
+        case Exceed(error=error):
+            return [facts.Finished(status="error", error=error), facts.Processed(status="error")]
     return accept_debug(program, state, command)
 
 

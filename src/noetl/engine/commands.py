@@ -167,6 +167,12 @@ class Close(Struct, frozen=True, kw_only=True):
     """The grace period of a cancelled execution is over: its unfinished runs are abandoned (D68)."""
 
 
+class Exceed(Struct, frozen=True, kw_only=True):
+    """The execution exceeds a limit that only its process can measure: it ends with this error (D70)."""
+
+    error: Failure
+
+
 class Retry(Struct, frozen=True, kw_only=True):
     """Retry the failed parts of a finished execution (D69)."""
 
@@ -180,5 +186,5 @@ class Retry(Struct, frozen=True, kw_only=True):
 
 Command: TypeAlias = (
     Start | Fork | Report | StartLoop | EndLoop | Decide | Wake | Signal | Lose | Expire
-    | Permitted | Pause | Resume | Cancel | Close | Retry | SetBreakpoint | ClearBreakpoint | Release | Change
+    | Permitted | Pause | Resume | Cancel | Close | Exceed | Retry | SetBreakpoint | ClearBreakpoint | Release | Change
 )  # fmt: skip

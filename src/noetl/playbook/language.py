@@ -191,6 +191,11 @@ LIMITS = RecordShape(
             "maximum size of one value of `ctx`, `step` or `iter`, as JSON; values over 64 KiB are kept in the result store",
             default=model.VALUE_BYTES_MAX,
         ),
+        "state_bytes": KeyShape(
+            NumberShape(1, whole=True),
+            "maximum size of what an execution keeps in memory: tokens, running steps and their values, as JSON",
+            default=model.STATE_BYTES_MAX,
+        ),
         "compensations": KeyShape(
             NumberShape(1, whole=True),
             "maximum number of completed runs that have a `compensate`: their inputs and outputs are kept",

@@ -38,6 +38,7 @@ WHEN_FULL: WhenFull = "queue"  # D113
 ON_UNMATCHED: Literal["continue", "fail"] = "continue"  # D23
 INLINE_BYTES_MAX = 65_536  # of an output or a value in the log; larger ones are in the result store (D51, D91)
 VALUE_BYTES_MAX = 64 * 1024 * 1024  # the default of limits.value_bytes
+STATE_BYTES_MAX = 256 * 1024 * 1024  # the default of limits.state_bytes
 
 
 class Guard(Struct, frozen=True, kw_only=True):

@@ -3,6 +3,16 @@
 An adapter is correct if it passes the contract tests in `noetl.testing.contracts`.
 """
 
+from noetl.ports.access import (
+    ApiToken,
+    ApiTokenStore,
+    AuditRecord,
+    AuditStore,
+    AuditTrailEntry,
+    RoleGrant,
+    WebSession,
+    WebSessionStore,
+)
 from noetl.ports.limits import (
     WAITING_READ,
     Bucket,
@@ -20,12 +30,7 @@ from noetl.ports.messages import MessageAnswer, MessageHandler, MessageSelection
 from noetl.ports.saved import SavedStore, SavedValue, SavedWrite
 from noetl.ports.storage import (
     ALL_EXECUTIONS,
-    ApiToken,
-    ApiTokenStore,
     Append,
-    AuditRecord,
-    AuditStore,
-    AuditTrailEntry,
     Catalog,
     EventStore,
     ExecutionFilter,
@@ -47,7 +52,6 @@ from noetl.ports.storage import (
     PrintedLine,
     ResultCleanup,
     ResultStore,
-    RoleGrant,
     SecretInfo,
     SecretInputs,
     SecretProvider,
@@ -55,8 +59,7 @@ from noetl.ports.storage import (
     SecretRows,
     Snapshot,
     StoredResult,
-    WebSession,
-    WebSessionStore,
+    encode_facts,
 )
 from noetl.ports.transport import (
     REPLY_TIMEOUT_S,
@@ -178,6 +181,7 @@ __all__ = [
     "WorkerInfo",
     "WorkerRegistry",
     "blocked_bucket",
+    "encode_facts",
     "first_reply",
     "grant_waiting",
     "merge_declared",

@@ -269,8 +269,12 @@ class RuntimeHooks(NamedTuple):
 
 def _control_settings(settings: Settings, slots: int, *, served: bool) -> ControlSettings:
     """Raises Rejected."""
-    reserve = settings.slot_reserve_share if served else 0.0  # `noetl run` has one execution
-    return ControlSettings(window=2 * slots, public_url=settings.public_url.rstrip("/"), slot_reserve=reserve)
+    return ControlSettings(
+        window=2 * slots,
+        public_url=settings.public_url.rstrip("/"),
+        slot_reserve=settings.slot_reserve_share if served else 0.0,  # `noetl run` has one execution
+        state_bytes=settings.state_bytes_max if served else 0,
+    )
 
 
 class EmbeddedRuntime:

@@ -155,6 +155,7 @@ class ServerRuntime:
             settle_s=min(SETTLE_S, resend_s),
             public_url=self._settings.public_url.rstrip("/"),
             slot_reserve=self._settings.slot_reserve_share,
+            state_bytes=self._settings.state_bytes_max,
         )
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.outbox, instruments.metrics, clock, instruments.pending)

@@ -23,6 +23,7 @@ from noetl.defaults import (
     SESSION_HOURS,
     SESSION_IDLE_HOURS,
     SLOT_RESERVE,
+    STATE_BYTES,
 )
 from noetl.errors import Rejected
 from noetl.tool import ToolUser
@@ -207,6 +208,17 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="servers",
         ),
     ] = f"{SLOT_RESERVE:g}"
+    state_bytes: Annotated[
+        str,
+        Variable(
+            "NOETL_STATE_BYTES",
+            "The size, as JSON, of what all executions of a server keep in its memory. Past it, the largest execution"
+            " ends with an error of kind `limit`. 0: no limit. A playbook limits its own executions with"
+            " `limits.state_bytes`.",
+            f"`{STATE_BYTES}`",
+            read_by="servers",
+        ),
+    ] = str(STATE_BYTES)
     keep: Annotated[
         str,
         Variable(
@@ -383,6 +395,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         if not 0 <= share <= SLOT_RESERVE_MAX:
             raise Rejected("bad-setting", f"NOETL_SLOT_RESERVE must be {wanted}")
         return share
+
+    @property
+    def state_bytes_max(self) -> int:
+        """0: no limit. Raises Rejected."""
+        wanted = "a number of bytes, such as 1073741824"
+        size = _number("NOETL_STATE_BYTES", self.state_bytes, wanted)
+        if not 0 <= size < BYTES_LIMIT:
+            raise Rejected("bad-setting", f"NOETL_STATE_BYTES must be {wanted}")
+        return int(size)
 
     @property
     def keep_days(self) -> float | None:

@@ -22,6 +22,7 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.limits import with_holders
 from noetl.control.live_execution import turn
+from noetl.control.log_pages import SLICE_FACTS, read_runs
 from noetl.engine import Event, apply
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.snapshot import freeze, thaw
@@ -48,7 +49,6 @@ from noetl.views.runs import Runs
 from noetl.views.timeline import Timeline
 
 T = TypeVar("T")
-SLICE_FACTS: Final = 200  # folded before other tasks get their turn
 AHEAD_FACTS: Final = 5_000  # read from the store at once
 ID_PATTERN: Final = r"^[0-9a-zA-Z-]{1,64}\Z"
 CACHED_MAX: Final = 16  # executions whose fold is cached
@@ -61,20 +61,6 @@ def checked_id(execution_id: str) -> str:
     if not _ID.fullmatch(execution_id):
         raise NotFound(f"no execution {execution_id[:64]!a}")
     return execution_id
-
-
-async def read_runs(store: EventStore, runs: Runs, up_to: int | None = None) -> None:
-    """Fold further facts into the records, to the end of the log or up to a fact. Raises Damaged."""
-    id = runs.state.execution_id
-    rows = await store.read(id, runs.state.seq)
-    remaining = events_of(rows, after=runs.state.seq)
-    while events := list(islice(remaining, SLICE_FACTS)):
-        with readable(id):
-            for event in events:
-                if up_to is not None and event.seq > up_to:
-                    return
-                runs.feed(event)
-        await turn()
 
 
 async def _check_kept(store: EventStore, cached: State) -> None:

@@ -8,10 +8,10 @@ from typing import Final
 
 from noetl.api.history import HistoryColumn, HistoryRow, PlaybookHistory
 from noetl.cache import BoundedCache
+from noetl.control.log_pages import read_runs
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound, PlaybookError
 from noetl.ports import ExecutionFilter, ExecutionHead
-from noetl.server.log_readers import read_runs
 from noetl.server.services import Services
 from noetl.views.history import StepCell, by_day, step_cells, step_order, summarized
 from noetl.views.log import instant

@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 from noetl.api.executions import ExecutionSummary, StreamEnd
 from noetl.cache import BoundedCache
 from noetl.control.live_execution import turn
+from noetl.control.log_pages import SLICE_FACTS
 from noetl.control.roles import matches_any
 from noetl.engine import Event
 from noetl.engine.state import LIVE
@@ -21,7 +22,7 @@ from noetl.errors import Damaged, NotFound, Unavailable
 from noetl.ports import EventStore, PrintedBatch
 from noetl.server.errors import ApiError, details_of
 from noetl.server.log_growth import LogGrowthWatch
-from noetl.server.log_readers import SLICE_FACTS, EnvelopeReader
+from noetl.server.log_readers import EnvelopeReader
 from noetl.server.services import Services
 from noetl.server.subscriptions import HEARTBEAT, POLL_S, RECONNECT, FeedSubscription, Subscriber, sse_message
 from noetl.views.printed import LineFilter

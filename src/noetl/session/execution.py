@@ -10,6 +10,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from noetl.control.log_pages import read_runs
 from noetl.engine.facts import ForkOrigin
 from noetl.engine.state import LIVE, State
 from noetl.errors import Damaged, NotFound, Problem, Rejected
@@ -25,7 +26,6 @@ from noetl.views.documents import (
     given_by_playbook,
     given_by_step,
     load_output,
-    read_runs,
     show_document,
     state_document,
 )
@@ -99,11 +99,6 @@ class ExecutionLog(NamedTuple):
     def events(self) -> Iterator[Event]:
         return events_of(self.rows)
 
-    def runs(self, up_to: int | None = None) -> Runs:
-        """What a reader remembers of it. Raises Damaged."""
-        with readable(self.id):
-            return read_runs(self.id, self.events(), up_to=up_to)
-
 
 class StartNotes(NamedTuple):
     """Remarks about a playbook that was started."""
@@ -133,6 +128,12 @@ class Execution:
 
     async def status(self) -> Standing:
         return (await self.info()).standing
+
+    async def runs(self, up_to: int | None = None) -> tuple[ExecutionInfo, Runs]:
+        """What a reader remembers of it, after a fact or after the last one. Raises Damaged."""
+        info, runs = await self.info(), Runs(self.id)
+        await read_runs(self.session.log, runs, up_to)
+        return info, runs
 
     async def log(self) -> ExecutionLog:
         info = await self.info()
@@ -199,13 +200,13 @@ class Execution:
 
     async def state(self, at: int | None = None) -> StateDocument:
         """Tokens, runs, `workload` and `ctx` after fact `at`; None: after the last one. Raises UsageError."""
-        return state_document((await self.log_at(at))[1])
+        return state_document((await self.runs_at(at))[1])
 
-    async def log_at(self, at: int | None) -> tuple[ExecutionLog, Runs]:
-        log = await self.log()
-        if at is not None and not 1 <= at <= log.last_seq:
-            raise UsageError(f"--at {at}: there is no such fact: the log of {log.id} has 1 to {log.last_seq}")
-        return log, log.runs(at)
+    async def runs_at(self, at: int | None) -> tuple[ExecutionInfo, Runs]:
+        info = await self.info()
+        if at is not None and not 1 <= at <= info.seq:
+            raise UsageError(f"--at {at}: there is no such fact: the log of {self.id} has 1 to {info.seq}")
+        return await self.runs(at)
 
     async def show(self) -> ShowDocument:
         """Its steps, output and error: what `noetl show --format json` prints."""
@@ -261,8 +262,7 @@ class Execution:
         """Wait until it has ended or is paused. Raises TimeoutError, or Unavailable when nothing runs it."""
         async with asyncio.timeout(timeout_s):
             await self.session.rest(self.id)
-        log = await self.log()
-        runs = log.runs()
+        _, runs = await self.runs()
         document = show_document(runs)
         output = runs.state.end_output
         return Result(

@@ -39,7 +39,6 @@ from noetl.session.declared import ANYTHING, WorkloadSource, declared_in, values
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import (
     Execution,
-    ExecutionLog,
     SessionVerbs,
     StartNotes,
     last_seq,
@@ -333,9 +332,9 @@ class LocalSession(SessionVerbs):
     # Reading
 
     async def show(self, execution_id: str) -> ShowDocument:
-        log: ExecutionLog = await Execution(self, execution_id).log()
+        info, runs = await Execution(self, execution_id).runs()
         # Without a live owner there is no progress: the clock stops at the last fact.
-        document = show_document(log.runs(), self.clock.now() if log.info.owner_alive else None)
+        document = show_document(runs, self.clock.now() if info.owner_alive else None)
         if not document.limits:
             return document
         from noetl.control.limits import with_holders

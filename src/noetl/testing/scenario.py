@@ -22,6 +22,7 @@ from noetl.engine.commands import (
     ClearBreakpoint,
     Close,
     Command,
+    Exceed,
     Expire,
     Lose,
     Pause,
@@ -299,6 +300,8 @@ class Player:
                 return Cancel(reason=more if compensate else rest, compensate=compensate)
             case "close":
                 return Close()
+            case "exceed":
+                return Exceed(error=Failure(kind="limit", message=rest))
             case "retry":
                 return self._retry(rest.split())
             case "break" | "clear" | "release" | "step" | "change":

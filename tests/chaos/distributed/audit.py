@@ -14,7 +14,8 @@ from typing import NamedTuple
 from noetl.adapters.postgres.database import open_postgres
 from noetl.adapters.postgres.store import PostgresStore
 from noetl.control.deps import ControlSettings
-from noetl.control.live_execution import fold, read_snapshot
+from noetl.control.live_execution import fold
+from noetl.control.snapshots import read_snapshot
 from noetl.engine import Event, facts
 from noetl.engine.state import State
 from noetl.views.audit import findings

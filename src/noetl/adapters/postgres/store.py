@@ -197,7 +197,7 @@ class PostgresStore:
             last_seq=append.first_seq + len(append.facts) - 1,
             at=append.at,
             status=append.status,
-            body=self._encoder.encode(append.facts).decode(),
+            body=append.body.decode(),
             path=path,
             digest=digest,
             parent=parent,

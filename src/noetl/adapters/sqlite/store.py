@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, get_args
 
 import apsw
 from msgspec import DecodeError, Struct
-from msgspec.json import Decoder, Encoder, encode
+from msgspec.json import Decoder, encode
 
 from noetl.adapters.sql import (
     FOUND_MAX,
@@ -85,11 +85,10 @@ class SqliteStore:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._encoder = Encoder()
         self._decoder: Decoder[tuple[Fact, ...]] = Decoder(tuple[Fact, ...])
 
     async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
-        encoded = [_EncodedAppend(each, micros(each.at), self._encoder.encode(each.facts)) for each in appends]
+        encoded = [_EncodedAppend(each, micros(each.at), each.body) for each in appends]
         return await self._database.writer.write(lambda cursor: [_append(cursor, each) for each in encoded])
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:

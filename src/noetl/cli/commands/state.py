@@ -15,7 +15,8 @@ from noetl.views.styled_text import Styled, table
 
 if TYPE_CHECKING:
     from noetl.output import JSON
-    from noetl.session.execution import Execution, ExecutionLog
+    from noetl.session.execution import Execution
+    from noetl.session.protocol import ExecutionInfo
     from noetl.views.documents import IterationCounts, StateDocument
     from noetl.views.runs import Runs
 
@@ -45,9 +46,9 @@ def state(
     from noetl.views.documents import state_document
 
     async def work(reporter: Reporter, execution: Execution) -> int:
-        log, runs = await execution.log_at(at)
+        info, runs = await execution.runs_at(at)
         document = state_document(runs)
-        return reporter.show(document, _lines(log, runs, document))
+        return reporter.show(document, _lines(info, runs, document))
 
     on_execution(format, id, db, server, work)
 
@@ -55,11 +56,11 @@ def state(
 LISTED_MAX = 100  # tokens, and runs; JSON has all of them
 
 
-def _lines(log: ExecutionLog, runs: Runs, document: StateDocument) -> Iterator[list[Styled]]:
-    yield [Styled(log.id, "strong"), Styled(f"  {log.info.path}", "faint")]
+def _lines(info: ExecutionInfo, runs: Runs, document: StateDocument) -> Iterator[list[Styled]]:
+    yield [Styled(info.id, "strong"), Styled(f"  {info.path}", "faint")]
     yield [
         Styled(document.status, STYLES[document.status]),
-        Styled(f" after fact {document.seq:,} of {log.last_seq:,}"),
+        Styled(f" after fact {document.seq:,} of {info.seq:,}"),
         *_when(runs),
     ]
     yield from _values("workload", document.workload)

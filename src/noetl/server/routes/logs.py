@@ -15,11 +15,12 @@ from litestar.types import ASGIApp
 from noetl.api.analysis import FactsPage
 from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPage
 from noetl.control.live_execution import turn
+from noetl.control.log_pages import SLICE_FACTS, read_runs
 from noetl.engine import Event
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound
 from noetl.server.errors import ApiError
-from noetl.server.log_readers import SLICE_FACTS, OutputLoader, checked_id, load_show_document, locate_output, read_runs
+from noetl.server.log_readers import OutputLoader, checked_id, load_show_document, locate_output
 from noetl.server.params import (
     EXECUTION,
     OF_EXECUTION,
