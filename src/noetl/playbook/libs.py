@@ -15,9 +15,10 @@ from noetl.playbook.source import Mapping, Scalar, Sequence, Tree, parse, plain
 
 KEY: Final = "libs"
 LIBS_MAX: Final = 100  # modules of a playbook; all of them are part of its text, whose size is limited
-_PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]*")
-# A block scalar cannot hold control characters, or line breaks that YAML would change.
-_NOT_IN_BLOCK: Final = re.compile(r"[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufdcf\ufdf0-\ufefe\uff00-\ufffd]")
+_PLAIN: Final = r"[A-Za-z0-9_][A-Za-z0-9_./-]*"
+# A block scalar cannot hold control characters, or line breaks that YAML would change. Compiled at first use, because
+# that takes long and most playbooks have no modules.
+_NOT_IN_BLOCK: Final = r"[^\n\t\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufdcf\ufdf0-\ufefe\uff00-\ufffd]"
 
 
 def is_lib_name(name: str) -> bool:
@@ -35,7 +36,7 @@ def with_libs(text: str, libs: Libs[str, str]) -> str | None:
     """The text of a playbook with modules at its end; None: its last lines do not permit it."""
     lines = [text if text.endswith("\n") else f"{text}\n", f"{KEY}:\n"]
     for name, body in libs.items():
-        lines.append(f"  {name if _PLAIN.fullmatch(name) else json.dumps(name)}: {_scalar(body)}\n")
+        lines.append(f"  {name if re.fullmatch(_PLAIN, name) else json.dumps(name)}: {_scalar(body)}\n")
     combined = "".join(lines)
     before, after = (parse(each, bytes_max=len(each.encode())) for each in (text, combined))
     data = plain(before.document.root)
@@ -46,7 +47,7 @@ def with_libs(text: str, libs: Libs[str, str]) -> str | None:
 
 def _scalar(text: str) -> str:
     """A block of lines where YAML can hold the text in one, else text in quotes."""
-    if not text.strip() or _NOT_IN_BLOCK.search(text):
+    if not text.strip() or re.search(_NOT_IN_BLOCK, text):
         return json.dumps(text)
     end = "-" if not text.endswith("\n") else "+" if text.endswith("\n\n") else ""
     lines = text.removesuffix("\n").split("\n")
