@@ -110,7 +110,7 @@ def test_a_call_is_limited_and_a_limit_of_0_keeps_nothing(tmp_path: Path) -> Non
 
 
 def peak_kb(own: Workspace, size: int) -> int:
-    """The peak memory of `noetl run` while a task prints so many bytes."""
+    """The peak memory of `noetl run` while a task prints this many bytes."""
     text = HEAD + f"workflow:\n- step: start\n  tool: {{kind: shell, sh: 'yes {'x' * 79} | head -c {size}'}}\n"
     with own.started("run", own.write(text)) as running:
         _, status, used = os.wait4(running.process.pid, 0)

@@ -1,4 +1,4 @@
-"""Stored results that nothing refers to any more (D53), found and deleted.
+"""Stored results that nothing refers to (D53), found and deleted.
 
 A result that a log refers to stays, unless its own `ttl` has passed. The results of one execution are
 examined together, at most CANDIDATES_MAX in one pass.

@@ -493,7 +493,7 @@ def _tokens(state: State) -> Iterable[StepDocument]:
 
 
 def describe_waiting(reads: tuple[tuple[str, ...], ...], *, ended: bool = False) -> str:
-    """Why a token waits for admission; or, in an ended execution, what could have admitted it."""
+    """Why a token waits for admission; or, in a finished execution, what could have admitted it."""
     paths = ", ".join(".".join(("ctx", *path)) for path in reads)
     if ended:
         return f"was never admitted; its rules read {paths}" if reads else "was never admitted"
