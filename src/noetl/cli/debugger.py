@@ -64,7 +64,7 @@ HELP: Final = (
 )
 
 
-class Words(NamedTuple):
+class DebugCommand(NamedTuple):
     """A command, and the rest of its line."""
 
     verb: str
@@ -78,15 +78,15 @@ LETTERS: Final = {
 VERBS: Final = frozenset({*LETTERS.values(), "set", "clear", "use"})
 
 
-def parse_line(line: str) -> Words | None:
+def parse_line(line: str) -> DebugCommand | None:
     """The command of a line; None: the line is empty, or a comment."""
     verb, _, rest = line.strip().partition(" ")
     if not verb or verb.startswith("#"):
         return None
     rest = rest.strip()
     if verb == "s" and rest:
-        return Words("set", rest)  # both begin with this letter; a step has no arguments
-    return Words(LETTERS.get(verb, verb), rest)
+        return DebugCommand("set", rest)  # both begin with this letter; a step has no arguments
+    return DebugCommand(LETTERS.get(verb, verb), rest)
 
 
 class CommandInput:
