@@ -72,7 +72,7 @@ def table(text: str) -> Table:
     content = tomllib.loads(text)
     phrases: dict[str, str] = content["phrases"]
     spaced = {each: each.replace(" ", r"\s+") for each in phrases}
-    # A name in a path or in dotted code is no word: tests/unit, house.py.
+    # A name in a path or in dotted code is not a word: tests/unit, house.py.
     pattern = re.compile(rf"\b(?<![/.$-])(?:{'|'.join(spaced.values())})\b(?!/|[.-]\w)")
     allowed = [Allowed(**each) for each in content.get("allow", [])]
     return Table(pattern, {key: re.compile(each) for key, each in spaced.items()}, phrases, allowed)
@@ -259,7 +259,7 @@ def main(arguments: list[str]) -> int:
     print(*findings, sep="\n", end="\n" if findings else "")
     if not options.files:
         for allowed in unused:
-            print(f'{TABLE.name}: nothing in {allowed.file} needs "{allowed.phrase}" any more: remove the entry')
+            print(f'{TABLE.name}: nothing in {allowed.file} still needs "{allowed.phrase}": remove the entry')
     return 1 if findings or (unused and not options.files) else 0
 
 

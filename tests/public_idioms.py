@@ -134,7 +134,7 @@ SQL = {
         ["execution_id TEXT NOT NULL", "VALUES ('{{ execution_id }}'::text)"],
         {"execution-id", "one-transaction"},
     ),
-    "a template in a comment of SQL": (
+    "a template in an SQL comment": (
         book(
             """\
             keychain: [{name: pg, kind: stored}]
@@ -392,7 +392,7 @@ SERVICES = {
         ["kind: resolve", 'ref: "{{ ctx.start_ref }}"', 'ctx.start_ref: "{{ output.ref }}"'],
         {"step-result", "arc-on-failure"},
     ),
-    "a file of SQL": (
+    "an SQL file": (
         book(
             """\
             workload: {pg: pg_local}

@@ -354,7 +354,7 @@ PASSED = {
          "{{ ctx.start.rows | map(attribute='id') | list }}"],
         {"rows-as-list", "step-result", "arc-on-failure"},
     ),
-    "a file of SQL for another database": (
+    "an SQL file for another database": (
         book(
             """\
             keychain: [{name: pg, kind: stored}]

@@ -74,5 +74,5 @@ def seeds(full: int) -> int:
 
 
 def refuse_in_quick_run(service: str) -> None:
-    """Fail when a test of the quick run starts a service: its module belongs into FULL_ONLY."""
+    """Fail when a test of the quick run starts a service: its module belongs in FULL_ONLY."""
     assert not NO_SERVICES, f"{service} is not available in the quick run: add this module to FULL_ONLY in {__file__}"

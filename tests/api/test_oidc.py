@@ -511,7 +511,7 @@ def test_groups_may_come_from_the_user_info_of_the_same_person_only(tmp_path: Pa
         ("groups", {"groups": "orders-team-2"}, False),
         ("groups", {"groups": [["orders-team"]]}, False),
         ("groups", {"groups": {"orders-team": True}}, False),
-        ("groups", {"groups": ["*"]}, False),  # the name of everyone is no group
+        ("groups", {"groups": ["*"]}, False),  # the name of everyone is not a group
         ("realm_access.roles", {"realm_access": {"roles": ["orders-team"]}}, True),
         ("https://example.com/groups", {"https://example.com/groups": ["orders-team"]}, True),
     ],

@@ -56,7 +56,7 @@ def test_an_older_version_becomes_current_after_a_plan(server: UiServer, open_sc
     page.get_by_role("button", name="Roll back to version 1").click()
     dialog = page.get_by_role("dialog")
     expect(dialog).to_contain_text("use version 1 instead of version 2")
-    expect(dialog).to_contain_text("These triggers no longer act: weekly.")
+    expect(dialog).to_contain_text("These triggers no longer fire: weekly.")
     expect(dialog.get_by_role("region", name="Changes")).to_contain_text("good morning")
     assert server.ask("GET", "/playbooks/one?path=demo/greeting")["version"] == 2
     dialog.get_by_role("button", name="Roll back").click()

@@ -34,7 +34,7 @@ SLOW: Final = HEAD.format(name="slow") + (
     '- step: after\n'
     '  tool: {kind: noop}\n'
 )  # fmt: skip
-# Bad items fail, and the loop goes on.
+# Bad items fail, and the loop continues.
 PARTIAL: Final = HEAD.format(name="partial") + (
     'workload: {cities: [oslo, rome, paris], bad: [rome]}\n'
     'workflow:\n'

@@ -71,7 +71,7 @@ class CrashWorkspace(Workspace):
                 assert missing == set(), f"{name} began, and these steps are not in the log"
 
     def killed_after(self, seconds: float, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-        """Run `noetl` and kill it after so many seconds, unless it ends before."""
+        """Run `noetl` and kill it after this many seconds, unless it ends before."""
         command = [NOETL, *arguments, "--format", "json"]
         with subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8",

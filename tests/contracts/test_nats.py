@@ -447,7 +447,7 @@ async def settled_at_last(connection: NatsConnection) -> None:
 
 
 async def a_moment() -> None:
-    """For others to go on: a look at the disk, on another thread."""
+    """For others to continue: a look at the disk, on another thread."""
     await asyncio.to_thread(Path().exists)
 
 

@@ -61,7 +61,7 @@ class ClusterSize(NamedTuple):
     lease_s: float = 60.0  # longer than a busy machine may stop a process; SHORT_LEASE_S: the test waits for its end
     pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
     variables: Mapping[str, str] = {}  # environment variables of the servers, which read credentials from them
-    # pools: each has its user of NATS and its key; keys: one user for all; none: no keys of pools, as in 0.1.0.
+    # pools: each has its NATS user and its key; keys: one user for all; none: no keys of pools, as in 0.1.0.
     isolation: Literal["pools", "keys", "none"] = "pools"
     release: Sequence[str] = (NOETL,)  # the command of servers and workers at their first start
 

@@ -80,7 +80,7 @@ class Process:
         self._running.send_signal(which)
 
     def kill(self) -> None:
-        """kill -9, also if it is not running."""
+        """kill -9, even if it is not running."""
         if self._running is not None:
             self._running.kill()
             self.wait()

@@ -198,7 +198,7 @@ class Play:
         else:
             assert verb in ("begin", "after", "expire", "wake", "close", "permit"), (
                 command
-            )  # the deployment does this by itself after some time
+            )  # the deployment does this automatically after some time
 
     async def _refusal(self, verb: str, rest: str) -> str | None:
         """None: the command was accepted."""

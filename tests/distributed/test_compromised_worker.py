@@ -356,7 +356,7 @@ def test_nats_refuses_the_subjects_of_servers_and_other_pools(tmp_path: Path) ->
         asyncio.run(_nats_refuses(cluster, served))
 
 
-# One user of NATS for all: the keys alone
+# One NATS user for all: the keys alone
 
 
 async def _keys_alone(cluster: Cluster, served: Effects) -> None:

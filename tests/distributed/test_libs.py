@@ -48,5 +48,5 @@ def test_workers_import_the_modules_that_were_registered(tmp_path: Path) -> None
         (folder / "rates.py").write_text("RATE = 100\ndef total(n):\n    return RATE * n\n")
         second = register(cluster, file)
         assert (second["version"], second["created"]) == (2, True)
-        (folder / "rates.py").unlink()  # nothing is read from the files any more
+        (folder / "rates.py").unlink()  # the files are no longer read
         assert asyncio.run(_outputs(cluster, "team/totals")) == ("ok", [100 * (4 + i) + 100 for i in range(8)])

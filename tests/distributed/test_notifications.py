@@ -1,4 +1,4 @@
-"""Notifications of two servers on PostgreSQL: each end is notified once, also if servers are killed."""
+"""Notifications of two servers on PostgreSQL: each end is notified once, even if servers are killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Triggers of two servers on PostgreSQL: every firing starts one execution, also if servers are killed."""
+"""Triggers of two servers on PostgreSQL: every firing starts one execution, even if servers are killed."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def requests(cluster: Cluster) -> Counter[tuple[str, str]]:
 
 
 async def all_fired(cluster: Cluster, times: int) -> None:
-    """Every trigger fires so many times more."""
+    """Every trigger fires this many times more."""
     before = await fired(cluster)
 
     async def done() -> bool:

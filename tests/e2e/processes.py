@@ -81,7 +81,7 @@ class Workspace:
                 process.kill()
 
     def slow(self) -> tuple[list[str | Path], Path, Path]:
-        """The arguments that run SLOW, the flag that lets it go on, and what it has done."""
+        """The arguments that run SLOW, the flag that lets it continue, and what it has done."""
         flag, log = self.folder / "flag", self.folder / "log"
         return ["run", self.write(SLOW), "--set", f"flag={flag}", "--set", f"log={log}"], flag, log
 

@@ -91,7 +91,7 @@ class Api:
         return web.json_response({"turn": turn})
 
     async def on_rows(self, request: web.Request, _: list[str]) -> web.Response:
-        """Rows of about so many bytes in all; with `list` in four pages."""
+        """Rows of about this many bytes in all; with `list` in four pages."""
         many = max(4, int(request.query["bytes"]) // (len(json.dumps(ROW)) + 2))
         if "list" in request.query:
             return web.json_response([rows(many // 4)] * 4)

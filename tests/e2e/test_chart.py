@@ -1,4 +1,4 @@
-"""The Helm chart and the units of systemd: what they start is what the command line takes, with the settings it reads."""
+"""The Helm chart and the systemd units: what they start is what the command line takes, with the settings it reads."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ workflow:
 
 
 class Booking(Workspace):
-    """A folder with the playbook, the flag that lets `undo second` go on, and what the steps have done."""
+    """A folder with the playbook, the flag that lets `undo second` continue, and what the steps have done."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)

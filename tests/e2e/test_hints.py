@@ -20,7 +20,7 @@ SECRET = HEAD + "keychain: [{name: shop, kind: stored}]\nworkflow: [{step: start
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    """Whose commands go to another file than they name."""
+    """A folder in which commands use a different file from the one that hints name."""
     (tmp_path / "elsewhere").mkdir()
     return Workspace(tmp_path)
 

@@ -420,7 +420,7 @@ def test_a_test_file_has_its_own_problems_and_actions(tmp_path: Path) -> None:
             (3, "▶ Run this test", [client.uri, "two"]),
         ]
         client.uri = "file:///compose.yaml"
-        assert await client.open("services: { a: 1 }\n") == []  # it is no playbook
+        assert await client.open("services: { a: 1 }\n") == []  # it is not a playbook
 
     drive(work)
 

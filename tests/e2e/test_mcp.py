@@ -1,4 +1,4 @@
-"""An agent with the official SDK: it writes a playbook with mistakes and goes on until its fork has succeeded.
+"""An agent with the official SDK: it writes a playbook with mistakes and continues until its fork has succeeded.
 
 It knows only what the server tells it: the language, the tools, the problems with their edits, and the answers.
 """

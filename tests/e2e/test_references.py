@@ -172,7 +172,7 @@ def test_data_cannot_choose_a_table_d99(workspace: Workspace) -> None:
 
 
 def test_a_secret_does_not_get_into_the_log_with_a_ref_d98(workspace: Workspace) -> None:
-    """A value that equals the password of the credential is no part of a Ref."""
+    """A value that equals the password of the credential is not part of a Ref."""
     dsn(workspace)
     password = workspace.environment["DSN"].split(":")[2].partition("@")[0]
     text = TABLE.replace('batch: "{{ execution_id }}"}', 'batch: "{{ workload.batch }}"}')

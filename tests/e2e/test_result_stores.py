@@ -18,7 +18,7 @@ from tests.playbooks import HEAD
 from tests.services import postgres
 from tests.services_objects import make_bucket, moto_server, nats_server
 
-# One step gives back a text of so many bytes, the next one reads it by its reference.
+# One step gives back a text of this many bytes, the next one reads it by its reference.
 SIZED = (
     HEAD
     + """\

@@ -1,4 +1,4 @@
-"""Processes that are interrupted, killed and resumed: what was done is done once, and goes on."""
+"""Processes that are interrupted, killed and resumed: what was done is done once, and continues."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_signal_stops_cleanly_and_resume_goes_on(number: signal.Signals, works
     with workspace.started(*arguments) as run:
         id = run.read_until("▶ slow")[0]
         run.process.send_signal(number)
-        assert run.error_line() == ("noetl: stopping: running calls have 5 s; press Ctrl-C again to stop at once")
+        assert run.error_line() == ("noetl: stopping: running calls have 5 s; press Ctrl-C again to stop immediately")
         flag.touch()
         code, _, stderr = run.end()
     assert (code, stderr) == (130, hint(id) + "\n")

@@ -1,4 +1,4 @@
-"""A server with a full disk (test 9): it reports it, stays alive, writes nothing partially, and recovers by itself."""
+"""A server with a full disk (test 9): it reports it, stays alive, writes nothing partially, and recovers automatically."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class _Maker:
 
     def _policy(self, name: str, names: list[str], scope: str) -> dict[str, JSON] | None:
         goes_on = {"else": {"then": {"do": "continue"}}}
-        match self.one("none", "none", "none", "retry", "go on", "break", "fail", "jump", "skip", "unmatched"):
+        match self.one("none", "none", "none", "retry", "continue", "break", "fail", "jump", "skip", "unmatched"):
             case "retry":
                 then: dict[str, JSON] = {"do": "retry", "attempts": self.one(1, 2, 3)}
                 if self.often():
@@ -196,7 +196,7 @@ class _Maker:
                         "backoff": self.one("fixed", "linear", "exponential"),
                     }
                 return {"rules": [{"when": "{{ output.status == 'error' }}", "then": then}, goes_on]}
-            case "go on":
+            case "continue":
                 return {"rules": [goes_on]}
             case "break" | "fail" as do:
                 when = "{{ (output.data.n | default(5)) > 5 }}"

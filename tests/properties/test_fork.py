@@ -65,7 +65,7 @@ class InputDrive(Drive):
                 self.commit(Wake(frame=frame.id, output=self.outputs.answer(key, "child", 0, 1)))
 
     def some(self, turns: int) -> InputDrive:
-        """Start, and go on for so many turns or until the end."""
+        """Start, and continue for so many turns or until the end."""
         self.commit(Start(workload={}, level=LEVEL))
         return self.more(turns)
 

@@ -281,7 +281,7 @@ class FileResults:
         return name
 
     def _begin(self, execution_id: str, name: str, size: int) -> tuple[int, AtomicFile | None]:
-        """The open folder, and a new file in it; None: the result exists already.
+        """The open folder, and a new file in it; None: the result already exists.
 
         A cleanup removes empty folders, so the folder may have to be created again.
         """

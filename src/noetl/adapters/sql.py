@@ -64,7 +64,7 @@ def no_session(id: str) -> NotFound:
 
 
 def known_token(id: str) -> Rejected:
-    return Rejected("known-token", f"a token {id} exists already")
+    return Rejected("known-token", f"a token {id} already exists")
 
 
 def not_text(name: str) -> Rejected:

@@ -16,7 +16,7 @@ EXECUTIONS_MAX: Final = 50  # of one what-if
 class TestsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A playbook and its tests: the content of a file `*.test.yaml`, without cassettes and live calls."""
 
-    __test__ = False  # it is no test of pytest
+    __test__ = False  # it is not a test of pytest
 
     text: str
     tests: str

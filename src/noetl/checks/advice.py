@@ -99,7 +99,7 @@ def _parallel_writes(owner: Pipeline, report: ProblemReport) -> None:
     for writes, at in task_writes(owner):
         for target in writes:
             if target.startswith("ctx.") and target not in folded:
-                message = f'parallel iterations of "{owner.name}" write "{target}" and no reducer folds it'
+                message = f'parallel iterations of "{owner.name}" write "{target}" and no reducer combines the values'
                 fix = f"loop: {{spec: {{policy: {{reduce: {{{target}: last}}}}}}}}"
                 report.add("parallel-ctx", (*at, target), message, key=True, fix=fix)
 
@@ -168,7 +168,7 @@ def _shell(program: Program, kinds: Kinds, report: ProblemReport) -> None:
         source = use.template.source
         is_script = use.place == "task" and use.task is not None and (use.task.kind, use.path[-1]) in scripts
         if _RAW_SHELL.search(source):
-            message = "raw_shell has no effect here; it belongs into `sh` of a shell task"
+            message = "raw_shell has no effect here; use it only in `sh` of a shell task"
             if is_script:
                 message = "the shell interprets the value as a part of the script, so it can run any command"
             report.add("raw-shell", use.path, message, word="raw_shell")

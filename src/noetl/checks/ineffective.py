@@ -65,7 +65,9 @@ def _pipeline(pipeline: CompiledPipeline, report: ProblemReport) -> None:
         report.add("no-effect", (*at, "admit"), message, key=True)
     for name, value in owner.input.items() if isinstance(owner, Block) else ():
         if contains_template(value):
-            message = f'"{name}" has no effect: defaults of a block are no templates; pass it where the block is called'
+            message = (
+                f'"{name}" has no effect: defaults of a block are not templates; pass it where the block is called'
+            )
             report.add("no-effect", (*owner.at, "input", name), message, key=True)
 
 

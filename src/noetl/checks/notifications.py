@@ -13,7 +13,7 @@ def check_notifications(playbook: Playbook, report: ProblemReport) -> None:
     late = [each for each in playbook.notifications if "late" in each.on]
     if playbook.executor.expected_s is None:
         for each in late:
-            message = 'nothing says when an execution is late: "late" needs executor.spec.expected_s'
+            message = '"late" needs executor.spec.expected_s, which defines when an execution is late'
             place = (*each.at, "on", each.on.index("late"))
             report.add("missing-key", place, message, fix="executor: {spec: {expected_s: 3600}}")
     elif not late:

@@ -20,7 +20,7 @@ FAIL = "→ fail"
 LOOPS = ("while", "until")
 
 
-class Way(NamedTuple):
+class TaskSuccessors(NamedTuple):
     """The tasks that may follow a task, and how."""
 
     falls: bool  # the next task follows: by `continue`, or because no rule matches
@@ -29,14 +29,14 @@ class Way(NamedTuple):
     may_fail: bool  # an error that no rule handles, or a retry without attempts left, ends the pipeline
 
 
-def ways(tasks: tuple[CompiledTask, ...]) -> dict[str, Way]:
+def successors(tasks: tuple[CompiledTask, ...]) -> dict[str, TaskSuccessors]:
     names = [each.source.name for each in tasks]
     after, known = dict(zip(names, [*names[1:], END], strict=True)), frozenset(names)
     after |= {each.source.name: each.source.after or END for each in tasks if each.source.after is not None}
-    return {each.source.name: _way(each, after[each.source.name], known) for each in tasks}
+    return {each.source.name: _successors(each, after[each.source.name], known) for each in tasks}
 
 
-def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
+def _successors(each: CompiledTask, after: str, names: frozenset[str]) -> TaskSuccessors:
     follows: list[str] = []
     falls = bool(each.skips)
     jumps: list[str] = []
@@ -63,14 +63,14 @@ def _way(each: CompiledTask, after: str, names: frozenset[str]) -> Way:
         may_fail = may_fail or each.on_unmatched == "fail"
     if falls:
         follows.append(after)
-    return Way(falls, tuple(jumps), tuple(dict.fromkeys([*follows, *jumps])), may_fail)
+    return TaskSuccessors(falls, tuple(jumps), tuple(dict.fromkeys([*follows, *jumps])), may_fail)
 
 
 def runs_before(tasks: tuple[CompiledTask, ...]) -> Callable[[str, str], bool]:
     """A function (first, second): may the first task have run before the second, in the same frame?"""
     if not _readable(tasks):
         return lambda _first, _second: True
-    follows = {name: way.follows for name, way in ways(tasks).items()}
+    follows = {name: way.follows for name, way in successors(tasks).items()}
     masks = descendants(follows)
     place = {name: index for index, name in enumerate(follows)}
 
@@ -92,7 +92,7 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
     if len(tasks) == 1 and not tasks[0].written_rules:
         return  # the usual step: nothing can be wrong
     place = {each.source.name: index for index, each in enumerate(tasks)}
-    through = ways(tasks)
+    through = successors(tasks)
     follows = {name: way.follows for name, way in through.items()}
     reached = reachable([tasks[0].name], follows)
     for each in tasks:
@@ -106,7 +106,7 @@ def check_pipeline(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> No
 
 
 def _endless(
-    tasks: tuple[CompiledTask, ...], through: dict[str, Way], reached: set[str], report: ProblemReport
+    tasks: tuple[CompiledTask, ...], through: dict[str, TaskSuccessors], reached: set[str], report: ProblemReport
 ) -> None:
     """A cycle needs a rule that leaves it: that a call may fail is not a way out (D111).
 
@@ -133,7 +133,7 @@ def _endless(
 
 
 def _unchanged(
-    tasks: tuple[CompiledTask, ...], through: dict[str, Way], reached: set[str], report: ProblemReport
+    tasks: tuple[CompiledTask, ...], through: dict[str, TaskSuccessors], reached: set[str], report: ProblemReport
 ) -> None:
     """A loop whose guard reads only what its tasks do not change runs never, once or forever."""
     for loop in tasks:
@@ -160,7 +160,7 @@ def _overlap(one: Path, other: Path) -> bool:
     return all(left == right for left, right in zip(one, other, strict=False))
 
 
-def _next_tasks(name: str, way: Way) -> list[str]:
+def _next_tasks(name: str, way: TaskSuccessors) -> list[str]:
     return [to for to in way.follows if to not in (END, FAIL) and (to != name or name in way.jumps)]
 
 
@@ -177,7 +177,7 @@ def _dead_rules(each: CompiledTask, report: ProblemReport) -> None:
 def _fall_through(
     tasks: tuple[CompiledTask, ...],
     place: dict[str, int],
-    through: dict[str, Way],
+    through: dict[str, TaskSuccessors],
     reached: set[str],
     report: ProblemReport,
 ) -> None:

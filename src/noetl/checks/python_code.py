@@ -49,7 +49,7 @@ def check_scripts(program: Program, report: ProblemReport) -> None:
 
 def _compile(name: str, code: str, path: Path, report: ProblemReport) -> CodeType | None:
     try:
-        # An invalid escape in a text is no error. The filter is set each time, since other code may reset it.
+        # An invalid escape in a text is not an error. The filter is set each time, since other code may reset it.
         warnings.filterwarnings("ignore", module=rf"{_NAME}\Z")
         return compile(code, _NAME, "exec", dont_inherit=True)
     except SyntaxError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 
-from noetl.checks.pipelines import END, runs_before, ways
+from noetl.checks.pipelines import END, runs_before, successors
 from noetl.errors import Severity
 from noetl.net.graph import reachable
 from noetl.net.program import SAVED, Program, TemplateUse
@@ -517,7 +517,7 @@ class _Owner:
     @cached_property
     def decided_before(self) -> dict[str, str]:
         """The tasks that may follow a choose or loop directly, with its name."""
-        through = ways(self._tasks)
+        through = successors(self._tasks)
         return {to if to != END else PIPELINE_END: name for name in self.decisions for to in through[name].follows}
 
     def before(self, task: Task | None) -> Iterator[Task]:

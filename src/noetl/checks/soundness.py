@@ -91,7 +91,7 @@ def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
         first = min(steps, key=lambda step: step.source.at[-1])
         at = (*first.source.at, "step")
         if any(_may_refuse_all(step) for step in steps):
-            message = f"no arc leaves the cycle {words}; a token ends in it only when no guard holds"
+            message = f"no arc leaves the cycle {words}; a token ends in it only when no guard is true"
             report.add("endless-cycle", at, message, severity="warning", fix="- step: end")
         else:
             report.add("endless-cycle", at, f"no arc leaves the cycle {words}", fix="- step: end")

@@ -1,4 +1,4 @@
-"""The arguments of `run` and `check` as plain data, and a short way to parse them."""
+"""The arguments of `run` and `check` as plain data, and a fast parser for them."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class CheckOptions(NamedTuple):
     strict: bool = False
 
 
-# The short way to `noetl check` and `noetl run`, which are called often: without typer, in half the time.
+# A fast path for `noetl check` and `noetl run`, which are called often: without typer they start in half the time.
 #
-# It accepts only unambiguous command lines; help, mistakes and abbreviations are left to typer.
+# It accepts only unambiguous command lines. typer handles help, errors and abbreviations.
 
 
 _FORMATS: tuple[FormatChoice, ...] = get_args(FormatChoice)
@@ -43,7 +43,7 @@ _DIALECTS: tuple[DialectChoice, ...] = get_args(DialectChoice)
 
 
 class _Arguments(NamedTuple):
-    """A command line, sorted."""
+    """A command line, split into files, flags and options."""
 
     files: list[str]
     flags: set[str]
@@ -54,13 +54,13 @@ class _Arguments(NamedTuple):
 
 
 def parse(arguments: Sequence[str]) -> CheckOptions | RunOptions | None:
-    """None: typer parses it."""
+    """Parse the arguments. None: typer must parse them."""
     match list(arguments):
         case ["check", *rest]:
-            return _check(_sorted(rest, {"--strict"}, {"--format", "--dialect"}))
+            return _check(_split(rest, {"--strict"}, {"--format", "--dialect"}))
         case ["run", *rest]:
             return _run(
-                _sorted(
+                _split(
                     rest,
                     {"--allow-extra"},
                     {"--set", "--ctx", "--label", "--workload", "--secret", "--db", "--format", "--dialect"},
@@ -69,7 +69,7 @@ def parse(arguments: Sequence[str]) -> CheckOptions | RunOptions | None:
     return None
 
 
-def _sorted(arguments: Sequence[str], flags: set[str], options: set[str]) -> _Arguments | None:
+def _split(arguments: Sequence[str], flags: set[str], options: set[str]) -> _Arguments | None:
     found = _Arguments([], set(), {option: [] for option in options})
     rest: Iterator[str] = iter(arguments)
     for word in rest:

@@ -35,7 +35,7 @@ def installed_kinds() -> Kinds:
 
 
 def check(options: CheckOptions) -> int:
-    # Standard output is one array of problems, also when a file cannot be read: no error document.
+    # Standard output is one array of problems, even when a file cannot be read: no error document.
     threshold = gc.get_threshold()
     gc.set_threshold(GC_THRESHOLD, 50, 100)
     try:

@@ -50,8 +50,8 @@ LEVELS: Final = 3
 PROMPT: Final = "(noetl) "
 
 HELP: Final = (
-    ("c, continue [all]", "go on up to the next breakpoint; all: everything that is held"),
-    ("s, step", "run one task, or begin the next step"),
+    ("c, continue [all]", "continue to the next breakpoint; all: continue everything that is held"),
+    ("s, step", "run one task, or enter the next step"),
     ("w, where", "what is held, and the playbook around the current place"),
     ("p, print EXPR", "a value, as in print ctx.total or print iter.page + 1; without EXPR: all scopes"),
     ("set PATH VALUE", "change a value of ctx, step or iter; {{ … }} is evaluated first; the log records it"),
@@ -64,7 +64,7 @@ HELP: Final = (
 )
 
 
-class Words(NamedTuple):
+class DebugCommand(NamedTuple):
     """A command, and the rest of its line."""
 
     verb: str
@@ -78,19 +78,19 @@ LETTERS: Final = {
 VERBS: Final = frozenset({*LETTERS.values(), "set", "clear", "use"})
 
 
-def parse_line(line: str) -> Words | None:
+def parse_line(line: str) -> DebugCommand | None:
     """The command of a line; None: the line is empty, or a comment."""
     verb, _, rest = line.strip().partition(" ")
     if not verb or verb.startswith("#"):
         return None
     rest = rest.strip()
     if verb == "s" and rest:
-        return Words("set", rest)  # both begin with this letter; a step has no arguments
-    return Words(LETTERS.get(verb, verb), rest)
+        return DebugCommand("set", rest)  # both begin with this letter; a step has no arguments
+    return DebugCommand(LETTERS.get(verb, verb), rest)
 
 
 class CommandInput:
-    """Lines of a terminal or of standard input, read by a thread, so that executions go on meanwhile."""
+    """Lines of a terminal or of standard input, read by a thread, so that executions continue meanwhile."""
 
     def __init__(self) -> None:
         self.is_terminal = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -300,7 +300,7 @@ class Terminal:
         return await self._debugger.document()
 
     async def _at_stop(self, document: DebugDocument, interrupts: Interrupts) -> bool:
-        """Show the place and obey commands until something goes on. False: the input has ended, or `quit`."""
+        """Show the place and obey commands until something continues. False: the input has ended, or `quit`."""
         ids = [each.at for each in document.held]
         self._at = self._at if self._at in ids else ids[0]
         await self._show_stop(document)
@@ -370,7 +370,7 @@ class Terminal:
         if len(changes) > CHANGES_SHOWN_MAX:
             self._screen.line(Styled(f"  {len(changes) - CHANGES_SHOWN_MAX} more changes", "faint"))
 
-    # Commands: True when something goes on
+    # Commands: True when something continues
 
     async def _continue(self, rest: str) -> bool:
         if rest not in ("", "all"):
@@ -488,7 +488,7 @@ class Terminal:
         return conclude(self._reporter, await self._execution.show(), self._session.hint)
 
     async def _leave(self) -> int:
-        """Pause it, and print how to go on."""
+        """Pause it, and print how to continue."""
         session, id = self._session, self._execution.id
         with suppress(Rejected):
             await session.pause(id)
@@ -506,11 +506,11 @@ class Terminal:
 
 
 def _current(document: DebugDocument, at: str | None) -> HoldDocument:
-    """Raises UsageError when it is not held any more: somebody else may have released it."""
+    """Raises UsageError when it is no longer held: somebody else may have released it."""
     for each in document.held:
         if each.at == at:
             return each
-    raise UsageError(f"{at} is not held any more")
+    raise UsageError(f"{at} is no longer held")
 
 
 def _short(value: JSON) -> str:

@@ -1,6 +1,6 @@
 """Run a command: errors become messages and exit codes, and standard output stays one JSON document.
 
-With `--format json` standard output is exactly one document, also when the command fails (D76).
+With `--format json` standard output is exactly one document, even when the command fails (D76).
 """
 
 from __future__ import annotations

@@ -147,7 +147,7 @@ def on_execution(
     on_session(format, db, server, run, before=before)
 
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 
 
 def confirmed(reporter: Reporter, question: str, *, yes: bool) -> bool:
@@ -158,7 +158,7 @@ def confirmed(reporter: Reporter, question: str, *, yes: bool) -> bool:
         return True
     if not reporter.json and sys.stdin is not None and sys.stdin.isatty():
         return typer.confirm(question, err=True)
-    reporter.warn("this is the plan; nothing was done: --yes carries it out")
+    reporter.warn("this is only the plan; nothing was done: --yes carries it out")
     return False
 
 

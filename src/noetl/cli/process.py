@@ -68,7 +68,9 @@ def _is_open(options: ServerCommand, *, embedded: bool, has_provider: bool = Fal
     by_default = embedded and is_loopback_host(options.host) and not has_provider
     wanted = options.auth is False or (options.auth is None and by_default)
     if wanted and has_provider:
-        raise UsageError(f"--open lets everyone in without a sign-in, but {OIDC_ISSUER} is set: leave out one of them")
+        raise UsageError(
+            f"--open gives everyone access without a sign-in, but {OIDC_ISSUER} is set: leave out one of them"
+        )
     if wanted and not embedded:
         raise UsageError("--open needs a database file: with PostgreSQL every client needs a token")
     if wanted and not is_loopback_host(options.host):

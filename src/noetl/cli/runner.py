@@ -177,7 +177,7 @@ async def _until_rest(
 
     def on_first_signal() -> None:
         if session.runs_here:
-            text = f"stopping: running calls have {GRACE_S:g} s; press Ctrl-C again to stop at once"
+            text = f"stopping: running calls have {GRACE_S:g} s; press Ctrl-C again to stop immediately"
             # On a terminal only the view may write between the rows that it draws.
             (progress.warn if reporter.screen.colour else reporter.warn)(text)
 

@@ -20,23 +20,35 @@ STANDINGS: Final[tuple[Standing, ...]] = ("running", "interrupted", "paused", "o
 SHOWN_MAX: Final = 20  # executions of a plan, and refusals of a result
 
 PathPattern: TypeAlias = Annotated[
-    str | None, typer.Option("--path", metavar="PATTERN", help="Only of these playbooks: `orders/*`.")
+    str | None, typer.Option("--path", metavar="PATTERN", help="Only executions of these playbooks: `orders/*`.")
 ]
 Statuses: TypeAlias = Annotated[
-    str | None, typer.Option("--status", metavar="STATUS", help=f"Only with one of these: {', '.join(STANDINGS)}.")
+    str | None,
+    typer.Option(
+        "--status", metavar="STATUS", help=f"Only executions with one of these statuses: {', '.join(STANDINGS)}."
+    ),
 ]
 Labels: TypeAlias = Annotated[
-    list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Only with this label; several: with all.")
+    list[str] | None,
+    typer.Option(
+        "--label",
+        metavar="KEY=VALUE",
+        help="Only executions with this label; with several labels, those that have all of them.",
+    ),
 ]
 Search: TypeAlias = Annotated[
     str | None,
-    typer.Option("--search", metavar="TEXT", help="Only with this in the path, error or labels; or an end of the id."),
+    typer.Option(
+        "--search",
+        metavar="TEXT",
+        help="Only executions whose path, error or label contains this text, or whose id starts or ends with it.",
+    ),
 ]
 Since: TypeAlias = Annotated[
-    str | None, typer.Option("--since", metavar="TIME", help="Only of the last 12h, 2d, 4w, …")
+    str | None, typer.Option("--since", metavar="TIME", help="Only executions that started in the last 12h, 2d, 4w, …")
 ]
 Until: TypeAlias = Annotated[
-    str | None, typer.Option("--until", metavar="TIME", help="Only started longer ago than 12h, 2d, …")
+    str | None, typer.Option("--until", metavar="TIME", help="Only executions that started longer ago than 12h, 2d, …")
 ]
 
 
@@ -129,7 +141,10 @@ async def act_on_selected(
     planned = [each for each in items if each.result == "planned"]
     _print_plan(reporter, session, found, items, wanted.action)
     if len(found) > BULK_MAX:
-        reporter.warn(f"more than {BULK_MAX:,} executions match: this is about the newest {BULK_MAX:,}; repeat it")
+        reporter.warn(
+            f"more than {BULK_MAX:,} executions match: only the newest {BULK_MAX:,} are included;"
+            " repeat the command for the rest"
+        )
     code = OK
     if planned and confirmed(reporter, f"{wanted.action} {_executions(len(planned))}?", yes=yes):
         chosen = tuple(BulkTarget(execution_id=each.execution_id, seq=each.seq) for each in planned)

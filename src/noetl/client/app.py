@@ -98,7 +98,7 @@ class _Exchange:
 
     def __init__(self, body: bytes, loop: asyncio.AbstractEventLoop) -> None:
         self.started: asyncio.Future[AppResponse] = loop.create_future()
-        self.gone = asyncio.Event()  # the client does not read the response any more
+        self.gone = asyncio.Event()  # the client no longer reads the response
         self._body: bytes | None = body
         connection = BaseProtocol(loop)
         connection.connection_made(asyncio.Transport())  # a reader waits for data only while it is connected

@@ -1,4 +1,4 @@
-"""The operations of a server, for programs and for the command line; and its streams of events."""
+"""HTTP client of a server: its operations and its event streams, for programs and for the command line."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ RUN_S: Final = 3_600.0
 
 
 class Client:
-    """A server. It raises the errors of noetl.errors: NotFound, Rejected, PlaybookError, Unavailable."""
+    """Client of one server. Its methods raise NotFound, Rejected, PlaybookError and Unavailable of noetl.errors."""
 
     def __init__(
         self, url: str | HttpTransport, token: str | Secret | None = None, *, clock: Clock | None = None
     ) -> None:
-        """`url`: an address, or a way to send requests that exists already."""
+        """`url`: the address of the server, or an existing transport."""
         self.http = url if isinstance(url, HttpTransport) else HttpTransport(url, token, clock)
         self.url = self.http.url
         self.clock = self.http.clock
@@ -97,7 +97,7 @@ class Client:
     # Playbooks
 
     async def register(self, text: str, *, dialect: Dialect = "canonical", file: str = "playbook") -> RegisterResponse:
-        """As the `catalog` does, which also lists registered playbooks and returns their texts."""
+        """Register a playbook. `catalog` also lists registered playbooks and returns their texts."""
         return await self.catalog.register(text, dialect=dialect, file=file)
 
     # Executions
@@ -191,16 +191,16 @@ class Client:
         return await self.http.get(execution_path(execution_id), ShowDocument)
 
     def stream(self, execution_id: str, after: int = 0) -> EventStream:
-        """Its events after the fact `after`, as they happen, until it has ended."""
+        """The events after the fact `after`, as they happen, until the execution ends."""
         return EventStream(self.http, execution_id, after)
 
     async def delete(self, execution_id: str) -> int:
-        """Delete an ended execution and the executions that it called; how many."""
+        """Delete a finished execution and the executions that it called. Returns how many were deleted."""
         response = await self.http.request("DELETE", execution_path(execution_id))
         return response.read(DeleteResponse).deleted
 
     async def bulk(self, request: BulkRequest) -> BulkResponse:
-        """One action on many executions; the outcome for each."""
+        """Do one action on many executions. Returns the result for each."""
         return (await self.http.request("POST", "/executions/bulk", body=request)).read(BulkResponse)
 
     async def cancel(self, execution_id: str, reason: str = "", *, compensate: bool = False) -> CommandResponse:
@@ -401,7 +401,7 @@ async def messages(chunks: AsyncIterator[bytes]) -> AsyncIterator[SseMessage]:
     async for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > EVENT_BYTES_MAX:
-            raise Unavailable(f"the server sent a message of over {EVENT_BYTES_MAX >> 20} MiB")
+            raise Unavailable(f"the server sent a message of more than {EVENT_BYTES_MAX >> 20} MiB")
         for line in lines:
             line = line.removesuffix(b"\r")
             name, _, value = line.partition(b":")

@@ -255,7 +255,7 @@ class HttpTransport:
                 chunks.append(chunk)
                 size += len(chunk)
                 if size > RESPONSE_BYTES_MAX:
-                    raise Unavailable(f"{self.url} sent a response of over {RESPONSE_BYTES_MAX >> 20} MiB")
+                    raise Unavailable(f"{self.url} sent a response of more than {RESPONSE_BYTES_MAX >> 20} MiB")
             return ServerResponse(response.status, b"".join(chunks), self.url)
 
     @asynccontextmanager

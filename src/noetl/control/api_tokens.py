@@ -31,7 +31,7 @@ def new_token(
 ) -> tuple[ApiToken, str]:
     """A token and the text for its holder. Raises Rejected for a bad name, scope, role or expiry.
 
-    `random`: a cryptographically secure source of so many bytes. A token has either scopes or roles.
+    `random`: a cryptographically secure source of this many bytes. A token has either scopes or roles.
     """
     granted, now = frozenset(scopes), clock.now()
     if roles:

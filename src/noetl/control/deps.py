@@ -107,7 +107,7 @@ class ControlSettings(NamedTuple):
     lease_s: float = LEASE_S  # of a granted frame
     items_bytes: int = INLINE_BYTES_MAX  # items of a loop in the log; more go to the result store (D44)
     resend_s: float = 10.0  # an unclaimed pointer is sent again after this time
-    lost_max: int = 3  # a call is blamed after so many workers in a row vanished during it
+    lost_max: int = 3  # a call is blamed after this many workers in a row vanished during it
     settle_s: float = 0.0  # no dispatch for so long after a load: workers may hold frames of the execution
     snapshot_bytes: int = 262_144  # minimum growth of the log between two snapshots
     public_url: str = ""  # of the server, for people; "": unknown

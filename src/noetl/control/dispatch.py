@@ -122,7 +122,7 @@ class Dispatch:
     def on_commit(self, live: LiveExecution, events: Sequence[Event]) -> None:
         """Enqueue frames that became due. The cost depends on the events, not on the execution."""
         if events and isinstance(first := events[0].fact, facts.Requested) and first.fork is not None:
-            self.enqueue_all(live)  # most of its frames have ended already
+            self.enqueue_all(live)  # most of its frames have already ended
             return
         runs: dict[str, bool] = {}  # run → whether to examine all of it
         for event in events:

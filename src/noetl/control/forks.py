@@ -66,7 +66,7 @@ class ForkPlanner:
         old = await self._programs.by_digest(first.digest)
         changed = await self._changed_children(program, _facts_of(rows))
         options = ForkOptions(fork.from_step, fork.failed_only, changed, self._files)
-        # In a thread: a large log takes seconds, and other executions go on meanwhile.
+        # In a thread: a large log takes seconds, and other executions continue meanwhile.
         recording = await asyncio.to_thread(Recording, old, fork.execution, events_of(rows), fork.seq or None)
         planner = self._planner(recording, program, execution_id, fork_start(recording, _labelled(start)), options)
         while (needed := await asyncio.to_thread(planner.advance)) is not None:

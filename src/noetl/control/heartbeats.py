@@ -120,7 +120,7 @@ async def _extend(control: Control, worker: str, execution_id: str, frames: dict
         # is not skipped, or its longest calls would lose their leases.
         return await control.read(live, lambda: _frames_to_stop(control, live, worker, frames))
     except (Unavailable, NotFound, Rejected):
-        return []  # we do not own it, or cannot read it now: that is no reason to stop the worker
+        return []  # we do not own it, or cannot read it now: the worker need not stop
 
 
 def _frames_to_stop(

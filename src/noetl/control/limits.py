@@ -171,7 +171,7 @@ class SharedLimits:
         live.permits = {each.id: each for each in permits_of(live.program, live.state)}
 
     def on_commit(self, live: LiveExecution, events: Iterable[Event]) -> None:
-        """Request the permits that the events wait for, and release those that are not needed any more."""
+        """Request the permits that the events wait for, and release those that are no longer needed."""
         self._is_used = True
         program, state = live.program, live.state
         delays: dict[str, float] = {}  # frame → the seconds of its Retry-After

@@ -34,7 +34,7 @@ def fold(state: State, rows: Iterable[LogRow]) -> None:
 T = TypeVar("T")
 
 ANSWERS_PER_TURN = 64  # then other executions have their turn; fewer would slow wide loops by a tenth
-CERTAIN_FACTOR = 4  # so many times the usual number of lost workers is proof, regardless of what else they ran
+CERTAIN_FACTOR = 4  # this many times the usual number of lost workers is proof, regardless of what else they ran
 
 
 UNKNOWN_WORKER = "?"  # its grant is unknown here: another server made it, or this one before a reload
@@ -109,7 +109,7 @@ class LiveExecution:
         self.agenda: Agenda = {}
         self.inbox: deque[Item] = deque()
         self.busy = False
-        self.abandoned = False  # its state may differ from the log: it must not be used any more
+        self.abandoned = False  # its state may differ from the log: it must no longer be used
         self.ready: dict[str, dict[str, None]] = {}  # pool → frames to dispatch, in order
         self.in_flight: dict[str, DispatchedFrame] = {}
         self.in_pool: dict[str, int] = {}  # pool → frames in flight
@@ -124,7 +124,7 @@ class LiveExecution:
         self.closing: set[str] = set()  # runs of loops whose results a worker evaluates
         self.waits: tuple[PersonWait, ...] = ()  # as its head shows them
         self.unaware: set[str] = set()  # frames in flight that were granted before a breakpoint was set
-        self.told: set[object] = set()  # notifications that need not be started any more
+        self.told: set[object] = set()  # notifications that no longer need to be started
         self.started_at: datetime | None = None  # None: not read from the log yet
         self.unsaved_bytes = 0  # of the log since the last snapshot
         self.saved_bytes = 0  # size of the last snapshot

@@ -1,4 +1,4 @@
-"""Notifications: child executions that tell somebody that an execution has ended, waits or is late.
+"""Notifications: child executions that notify people or systems that an execution has ended, waits or is late.
 
 The id of such a child is derived from the execution, the notification and the event, so that each starts once. It
 is started after the commit that causes it. The store notes an end with that commit, and the sweeper repeats what

@@ -96,7 +96,7 @@ class Playbooks:
     async def add(self, text: str, origin: str | None, checked: Checked | None = None, *, listed: bool = True) -> str:
         """Add a playbook that can run to the catalog, and return its digest. Raises PlaybookError.
 
-        `checked`: the result of an earlier check of this text. `listed` False: it is no version of its path.
+        `checked`: the result of an earlier check of this text. `listed` False: it is not a version of its path.
         """
         digest = digest_of(text)
         program = self._compiled.compile(digest, text, origin, checked)

@@ -43,7 +43,7 @@ async def delete_expired(log: ExpiringLog, results: Iterable[ResultCleanup], bef
 
 
 async def deletable(listing: ExecutionListing, execution_id: str) -> list[ExecutionHead]:
-    """An ended execution and all that it called, itself first: they are deleted together.
+    """A finished execution and all that it called, itself first: they are deleted together.
 
     Raises NotFound, or Rejected when one of them has not ended, or when its caller still exists.
     """

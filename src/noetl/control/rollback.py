@@ -24,7 +24,7 @@ async def plan_rollback(
 ) -> RollbackPlan:
     """`program_of`: the program of a digest.
 
-    Raises NotFound; Rejected if it is the current version; PlaybookError if it cannot run any more.
+    Raises NotFound; Rejected if it is the current version; PlaybookError if it can no longer run.
     """
     versions = await catalog.versions(path)
     current = next(each for each in versions if each.current)
@@ -32,7 +32,7 @@ async def plan_rollback(
     if wanted is None:
         raise NotFound(f'"{path}" has no version {version}: its versions are 1 to {versions[0].version}')
     if wanted.current and not wanted.archived:
-        raise Rejected("current-version", f'version {version} is the current version of "{path}" already')
+        raise Rejected("current-version", f'version {version} is already the current version of "{path}"')
     triggers = _triggers(await program_of(wanted.digest))
     before: tuple[str, ...] = ()
     with suppress(NotFound, PlaybookError):  # a version that cannot run is a reason to roll back

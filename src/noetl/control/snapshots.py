@@ -35,7 +35,7 @@ class Snapshots:
         limit, saved = live.program.limits["state_bytes"], live.saved_bytes
         growth = max(self._control.settings.snapshot_bytes, GROWTH_FACTOR * saved)
         growth = min(growth, max(limit - saved, limit // OVERSHOOT))
-        if live.unsaved_bytes < growth or not live.state.live:  # an ended execution is read at most once more
+        if live.unsaved_bytes < growth or not live.state.live:  # a finished execution is read at most once more
             return
         self._take(live)
         if live.saved_bytes > limit:
@@ -76,7 +76,7 @@ class Snapshots:
         self._control.spawn(self._submit(live))
 
     async def _submit(self, live: LiveExecution) -> None:
-        """The next commit ends it, also if nothing else happens."""
+        """The next commit ends it, even if nothing else happens."""
         with suppress(Rejected, Unavailable):  # it is measured again after a reload
             await self._control.submit(live, None, _nothing)
 

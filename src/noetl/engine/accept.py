@@ -207,7 +207,7 @@ def _ensure_live(state: State) -> None:
 
 def _ensure_new(state: State) -> None:
     if state.status != "new":
-        raise Rejected("already-started", f"{state.execution_id} exists already")
+        raise Rejected("already-started", f"{state.execution_id} already exists")
 
 
 def _check_ctx(ctx: dict[str, JSON]) -> None:
@@ -297,7 +297,7 @@ def _task_started(report: Report, running: TaskStarted, frame: Frame | None) -> 
 def _lose(program: Program, state: State, command: Lose) -> list[Fact]:
     run, frame = _open_frame(state, command.frame)
     if run.looped and run.loop is None:
-        raise Recorded  # the worker read the items of the loop, which is no call
+        raise Recorded  # the worker read the items of the loop, which is not a call
     if frame is not None:
         if frame.epoch is not None and command.epoch < frame.epoch:
             raise Recorded  # another worker has reported since
@@ -475,7 +475,7 @@ def _close(program: Program, state: State) -> list[Fact]:
 
 
 def _retry_compensations(program: Program, state: State, retry: Retry) -> list[Fact]:
-    """What was undone cannot go on; only compensations that failed or were stopped are repeated (D116)."""
+    """What was undone cannot continue; only compensations that failed or were stopped are repeated (D116)."""
     assert state.compensation is not None
     failed = [
         id
@@ -502,7 +502,7 @@ def _nothing_to_retry(state: State, step: str | None) -> str:
 def _with_iterations(runs: list[Run], named: tuple[int, ...], step: str | None) -> dict[str, tuple[int, ...]]:
     """The runs in which all these iterations failed, each with the iterations that run again.
 
-    (): no other iteration failed, so that the loop goes on as after any retry. Raises Rejected.
+    (): no other iteration failed, so that the loop continues as after any retry. Raises Rejected.
     """
     wanted, reasons = sorted(set(named)), []
     found: dict[str, tuple[int, ...]] = {}
@@ -525,7 +525,7 @@ def _cannot_retry(run: Run, wanted: list[int]) -> str | None:
     if loop is None:
         return "it has no loop, or its loop did not start; retry the step"
     if loop.conflict is not None:
-        return "its iterations contradict each other, so that all of them run again; retry the step"
+        return "its iterations wrote different values, so all of them must run again; retry the step"
     if loop.unended:
         return "it ended while iterations were running; retry the step"
     for index in wanted:

@@ -154,7 +154,7 @@ def _scheduled(state: State, fact: facts.StepScheduled) -> None:
         owner, index = frame_parts(fact.parent)
         caller = state.runs[owner].frames[index]
         run.ctx = caller.ctx
-        if caller.stepping and "/" in fact.step:  # the body of a list of loops: the step goes on in it
+        if caller.stepping and "/" in fact.step:  # the body of a list of loops: the step continues in it
             caller.stepping, run.step_at = False, 0
         caller.blocks = {**caller.blocks, fact.step: caller.blocks.get(fact.step, 0) + 1}
         old, caller.block = caller.block if fact.retry_of else None, None
@@ -430,7 +430,7 @@ def _cancelled(state: State, fact: facts.Cancelled) -> None:
 
 
 def _compensating(state: State, fact: facts.Compensating) -> None:
-    """Nothing else goes on; runs that have not ended are stopped."""
+    """Nothing else continues; runs that have not ended are stopped."""
     state.status = "running"
     _stop(state, fact.error)
     for run in list(state.runs.values()):  # They are done and were not routed.

@@ -1,4 +1,4 @@
-"""Breakpoints: where an execution is held so that someone can look at it, change values, and let it go on.
+"""Breakpoints: where an execution is held so that someone can look at it, change values, and let it continue.
 
 A breakpoint before a step holds the run, before anything of it begins. One before a task parks the frame, which
 then holds no worker. Both are in the log, so a held execution survives its processes.

@@ -28,7 +28,7 @@ class ClearBreakpoint(Struct, frozen=True, kw_only=True):
 
 
 class Release(Struct, frozen=True, kw_only=True):
-    """Let what is held go on."""
+    """Let what is held continue."""
 
     at: str | None = None  # a run or a frame; None: all that are held now
     step: bool = False  # hold it again after one task

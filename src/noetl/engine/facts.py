@@ -99,7 +99,7 @@ class StepScheduled(_Fact, frozen=True, tag="step.scheduled"):
 
 
 class PermitGranted(_Fact, frozen=True, tag="permit.granted"):
-    """A limit permits the run, or the execution, to go on (D113)."""
+    """A limit permits the run, or the execution, to continue (D113)."""
 
     run: str | None = None  # None: the execution
 
@@ -311,7 +311,7 @@ class BreakpointCleared(_Fact, frozen=True, tag="breakpoint.cleared"):
 
 
 class HoldReleased(_Fact, frozen=True, tag="hold.released"):
-    """A run or a frame that was held goes on."""
+    """A run or a frame that was held continues."""
 
     at: str  # the run that has not begun, or the frame
     step: bool = False  # it is held again after one task

@@ -1,6 +1,6 @@
 """Limits by key that all executions share (D113): their keys, and the permits that an execution holds or waits for.
 
-The store decides who gets a permit. The log records that something waits, and that it goes on.
+The store decides who gets a permit. The log records that something waits, and that it continues.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ def iteration_failed(state: State, fact: facts.IterationFailed) -> None:
 
 
 def _step_on(run: Run, loop: LoopState) -> None:
-    """A single step goes on in the next iteration; that of a parallel iteration, after the loop."""
+    """A single step continues in the next iteration; that of a parallel iteration, after the loop."""
     following = loop.frontier if loop.frontier < loop.count and not loop.stopped else None  # in a pause
     run.step_at = None if loop.parallel else next(reversed(loop.flying), following)
     run.stepping = run.step_at is None

@@ -1,4 +1,4 @@
-"""Kinds that call no tool: the frame is parked and control does the rest. This module says what it waits for.
+"""Task kinds that call no tool. Their frame is parked until control resumes it. This module decides what it awaits.
 
 `workbook` waits for a block, `playbook` for a child, `wait` for time or a signal.
 """
@@ -21,7 +21,7 @@ from noetl.playbook.source import TEXT_BYTES_MAX
 
 PARKING = frozenset({"workbook", "playbook", "wait"})
 DELAY_S_MAX = 366 * 86_400.0  # longest delay of a retry or a wait
-QUESTION_BYTES_MAX = 65_536  # of what a `wait` task shows to a person: the log keeps it
+QUESTION_BYTES_MAX = 65_536  # size of the question that a `wait` task shows to a person; the log contains it
 AMOUNT_MAX = 1e15  # largest number of attempts or seconds that is accepted
 
 
@@ -34,7 +34,7 @@ class BadField(Exception):
 
 
 def document_text(document: JSON) -> str:
-    """The text of a playbook that a task has made. Control checks it, also when it is no playbook at all (D103)."""
+    """The text of a playbook that a task has created. Control checks it and reports its problems (D103)."""
     from noetl.playbook.write import emit  # most executions do not need it
 
     text: str = document if isinstance(document, str) else emit(document)
@@ -45,7 +45,7 @@ def document_text(document: JSON) -> str:
 def waits_for(
     kind: str, fields: dict[str, JSON], input: dict[str, JSON], call: str, at: datetime, *, document: str | None = None
 ) -> Until:
-    """`call` is the id of the call with that of its execution; the id of a child is derived from it."""
+    """What the parked frame waits for. `call`: ids of the execution and the call; a child id is derived from them."""
     if kind == "workbook":
         return ForBlock(block=fields["block"], input=input)
     if kind == "playbook":
@@ -58,13 +58,13 @@ def waits_for(
 
 
 def child_id(call: str) -> str:
-    """Derived from the call, not from the entry into the task: each attempt has its own child (D58)."""
+    """The execution id of a child, derived from the call that starts it: each attempt has its own child (D58)."""
     seed = hashlib.sha256(f"child {call}".encode()).digest()[:16]
     return str(UUID(bytes=seed, version=5))
 
 
 def with_iteration(until: Until, around: dict[str, JSON]) -> Until:
-    """Add the iteration: control does not read its item from the result store; the block may loop over it."""
+    """Add the iteration that calls a block: the block may loop over its item, which control cannot fetch."""
     if not isinstance(until, ForBlock):
         return until
     failure = misfit("iter", around)
@@ -114,7 +114,7 @@ def _question(input: dict[str, JSON]) -> ForSignal:
 def answered(parked: ForSignal, data: JSON) -> JSON:
     """The output of a `wait` task. The fields of its form get their types. Raises Rejected.
 
-    A rejection need not fill in the form.
+    A rejection does not have to fill in the form.
     """
     if not parked.form or (type(data) is dict and data.get("approved") is False):
         return data

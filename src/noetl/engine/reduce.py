@@ -21,7 +21,7 @@ _sorted = msgspec.json.Encoder(order="sorted").encode
 
 
 class ReduceConflict(ValueError):
-    """Two iterations write different values, and no reducer folds them."""
+    """Two iterations write different values, and no reducer combines them."""
 
 
 class Reducer(NamedTuple):
@@ -57,6 +57,9 @@ def joined(reducer: str, left: JSON, right: JSON) -> JSON:
     if left is NOTHING:
         return right.copy() if isinstance(right, list | dict) else right
     return REDUCERS[reducer].joined(left, right)
+
+
+# Facts record these messages, and a replay must make the same decisions: do not change their text.
 
 
 def _number(value: JSON) -> int | float:

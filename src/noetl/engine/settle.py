@@ -136,7 +136,7 @@ def _put_all(agenda: Agenda, state: State, _fact: facts.Resumed | facts.Retried)
 
 
 def _put_nothing_else(agenda: Agenda, _state: State, _fact: facts.Compensating) -> None:
-    agenda.clear()  # Nothing else goes on (D116).
+    agenda.clear()  # Nothing else continues (D116).
 
 
 # By the kind of the fact: a chain of type checks would be the larger part of the cost of most facts.

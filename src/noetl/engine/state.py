@@ -219,7 +219,7 @@ class State(Struct, kw_only=True, omit_defaults=True):
     permit: str = ""  # id of its permit, if its playbook limits executions (D113)
     held: str | None = None  # the key of the limit that the whole execution waits for
     breakpoints: dict[str, Breakpoint] = field(default_factory=dict)  # by place
-    stepping: dict[str, None] = field(default_factory=dict)  # tokens whose steps are held: a single step goes on there
+    stepping: dict[str, None] = field(default_factory=dict)  # tokens of held steps: a single step continues there
 
     @property
     def live(self) -> bool:

@@ -28,7 +28,7 @@ class ForkPrograms(NamedTuple):
 
 
 def origin_of(events: Iterable[Event]) -> ForkOrigin | None:
-    """None: the execution is no fork."""
+    """None: the execution is not a fork."""
     first = next(iter(events), None)
     return first.fact.fork if first is not None and isinstance(first.fact, Requested) else None
 
@@ -84,7 +84,7 @@ class _ForkAudit:
         old = self._old.get(fact.kept)
         if old is None or self._fork is None or fact.kept > self._fork.seq:
             self.report(
-                "kept-unknown", f"{fact.frame} keeps event {fact.kept}, which is no call that the fork may keep"
+                "kept-unknown", f"{fact.frame} keeps event {fact.kept}, which is not a call that the fork may keep"
             )
             return
         if fact.kept in self._taken:

@@ -309,7 +309,7 @@ class Planner:
             playing.facts = playing.facts[: playing.next]  # the rest is left to a worker
             return
         if isinstance(recorded.fact, FrameParked) and isinstance(recorded.fact.until, ForBlock):
-            return  # it goes on when the block has ended
+            return  # it continues when the block has ended
         self._push(frame)
 
     def _command(self, id: str, recorded: RecordedFact) -> Command:
@@ -334,7 +334,7 @@ class Planner:
         return None if run is None else run.frames.get(index)
 
     def _answered(self, frame: str, fact: FrameResumed) -> None:
-        """A block has ended. Its caller goes on as recorded if the block has returned and written the same."""
+        """A block has ended. Its caller continues as recorded if the block has returned and written the same."""
         playing = self._playing.get(frame)
         if playing is None or playing.next >= len(playing.facts):
             return

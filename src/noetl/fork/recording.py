@@ -265,7 +265,7 @@ class Recording:
         return run in self.state.failed or run in self.state.runs or run in self.superseded
 
     def _is_tolerated(self, run: str, index: int | None) -> bool:
-        """Is it an iteration of a running loop that goes on after any failure?"""
+        """Is it an iteration of a running loop that continues after any failure?"""
         if index is None or run not in self.state.runs or run in self.state.failed:
             return False
         scheduled = self.scheduled[run]
@@ -319,7 +319,7 @@ def changed_files(old: Mapping[str, str], new: Mapping[str, str]) -> list[str]:
 class EntryDigests:
     """The values that frames read, as digests. Values that frames share are encoded once.
 
-    A fork has another id than the execution that it repeats, and Refs contain ids: `ids` count as one.
+    A fork has a different id from the execution that it repeats, and Refs contain ids: `ids` count as one.
     """
 
     def __init__(self, ids: Iterable[str]) -> None:
@@ -380,7 +380,7 @@ class EntryDigests:
 def pipeline_text(program: Program, pipeline: CompiledPipeline) -> str:
     """A digest of everything that decides the result of a frame, except for the values that it reads.
 
-    Positions, descriptions, the loop around the tasks, admission, `set` and arcs of the step are no part of it:
+    Positions, descriptions, the loop around the tasks, admission, `set` and arcs of the step are not part of it:
     they are evaluated again. What a worker has noted for them is: output.meta, output.ref.
     """
     noted = [pipeline.reads_meta, pipeline.reads_ref, pipeline.reads_failed]

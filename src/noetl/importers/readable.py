@@ -1,4 +1,4 @@
-"""Plain data as YAML for readers: short values on one line, double quotes, templates as they are."""
+"""Write plain data as readable YAML: short values on one line, double quotes, templates unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN: Final = re.compile(r"[A-Za-z_/][\w /.-]*(?<! )\Z", re.ASCII)
 
 
 def readable(value: dict[str, JSON], indent: str = "") -> str:
-    """The reader returns exactly the same data for it."""
+    """The data as YAML text. Parsing the text gives exactly the same data."""
     return "".join(f"{line}\n" for line in _mapping(value, indent))
 
 
@@ -68,7 +68,7 @@ def _inline(value: JSON) -> str:
 
 
 def _text(text: str) -> str:
-    """Without quotes if that is the same text."""
+    """A string as a YAML scalar: without quotes if YAML then reads the same string."""
     if _PLAIN.match(text) and isinstance(resolve(text), str):
         return text
     quoted = json.dumps(text, ensure_ascii=False)

@@ -135,7 +135,7 @@ async def _check_report(pool: str, owner: Owner, execution_id: str, report: Repo
     pipeline = await _check_frame(pool, owner, execution_id, report.frame)
     parts = (*report.facts, report.running, report.parked)
     if any(part is not None and part.frame != report.frame for part in parts):
-        raise _refused(pool, f"report other frames than {report.frame}")
+        raise _refused(pool, f"report frames other than {report.frame}")
     if report.parked is not None and pipeline is not None:
         _check_parked(pool, execution_id, report, report.parked, pipeline)
 

@@ -241,7 +241,7 @@ class LinkGuard:
                 self._check_time(packed)
                 return OpenedRequest(pool, body, packed[_ID], cipher)
         who = f'the worker of the pool "{pool[:80]}" has' if pool else "the sender has"
-        raise Unavailable(f"{who} another key than the server: compare NOETL_POOL_KEY with NOETL_POOL_KEYS")
+        raise Unavailable(f"{who} a different key from the server: compare NOETL_POOL_KEY with NOETL_POOL_KEYS")
 
     def _check_time(self, packed: bytes) -> None:
         sent_ms: int = _HEAD.unpack_from(packed)[3]

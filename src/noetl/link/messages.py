@@ -1,6 +1,6 @@
 """The wire format of the link: JSON, as in the log, so that every value arrives unchanged.
 
-msgpack is no alternative, because integers of more than 64 bits are valid data. Unknown fields are ignored, unknown
+msgpack is not an alternative, because integers of more than 64 bits are valid data. Unknown fields are ignored, unknown
 requests are refused: a request with a new field that must not be ignored has a new name. Bodies larger than one
 message are compressed and split into numbered parts, so the receiver never uses an incomplete body.
 """
@@ -211,7 +211,7 @@ def encode_request(request: LinkRequest) -> bytes:
 
 
 def _is_new(start: Start) -> bool:
-    """Would 0.1.0 start another execution than the one that is asked for? The owner itself sets the other fields."""
+    """Would 0.1.0 start another execution instead of the requested one? The owner itself sets the other fields."""
     return bool(start.ctx or start.labels or start.fork is not None or start.breakpoints)
 
 

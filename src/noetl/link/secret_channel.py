@@ -141,7 +141,7 @@ class SecretServer:
         if key is None:
             raise Rejected("no-link-key", f"the server has no link key, so it sends no values: {_ADVICE}")
         if len(request.nonce) != REQUEST_NONCE_BYTES or not hmac.compare_digest(proof_of(key, request), request.proof):
-            raise Rejected("wrong-link-key", f"the worker has another link key than the server: {_ADVICE}")
+            raise Rejected("wrong-link-key", f"the worker has a different link key from the server: {_ADVICE}")
         held = HeldFrame(request.execution_id, request.frame, request.epoch, request.worker)
         execution = await load_held(owner, held)
         entries = execution.program.keychain_of(request.execution_id)

@@ -144,7 +144,7 @@ class LinkServer:
             _check_subject(request, partition)
             await self._check_sender(opened, request)
             body = encode_reply(await self._handle(request, opened))
-        except Exception as error:  # noqa: BLE001  # the sender must not wait, and the server must go on
+        except Exception as error:  # noqa: BLE001  # the sender must not wait, and the server must continue
             body = encode_error(self._failure(error, pool, is_open=opened is not None))
         await self._reply(message.reply, body, None if opened is None or opened.cipher is None else opened.seal)
 

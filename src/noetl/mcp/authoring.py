@@ -44,7 +44,7 @@ OptionalText = Annotated[str | None, Meta(description="the playbook, as YAML tex
 OptionalPath = Annotated[
     str | None,
     Meta(
-        description="the path of a registered playbook, also as path@version; instead of `text`",
+        description="the path of a registered playbook, or path@version; instead of `text`",
         examples=["shop/orders"],
     ),
 ]

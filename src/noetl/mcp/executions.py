@@ -30,13 +30,13 @@ Wait = Annotated[
     float,
     Meta(description="seconds to wait for its end; then the answer has its id, and it continues", ge=0, le=WAIT_S_MAX),
 ]
-Limit = Annotated[int, Meta(description="how many at most", ge=1, le=1_000)]
+Limit = Annotated[int, Meta(description="the maximum number of results", ge=1, le=1_000)]
 
 
 class RunArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     path: Annotated[
         str | None,
-        Meta(description="the path of a registered playbook, also as path@version", examples=["shop/orders"]),
+        Meta(description="the path of a registered playbook, or path@version", examples=["shop/orders"]),
     ] = None
     text: Annotated[str | None, Meta(description="a playbook, as YAML text; it is checked first")] = None
     workload: Workload = {}
@@ -137,8 +137,8 @@ async def events(context: VerbContext, asked: EventsArguments) -> Answer:
 
 class LogsArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     execution: Id
-    step: Annotated[str | None, Meta(description="only of this step, run, iteration or call")] = None
-    failed: Annotated[bool, Meta(description="only of calls that failed")] = False
+    step: Annotated[str | None, Meta(description="only lines of this step, run, iteration or call")] = None
+    failed: Annotated[bool, Meta(description="only lines of failed calls")] = False
     offset: Annotated[int, Meta(description="the first line", ge=0)] = 0
     limit: Limit = 200
 
@@ -225,7 +225,7 @@ async def what_if(context: VerbContext, asked: WhatIfArguments) -> Answer:
 
 class DiffArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     a: Annotated[str, Meta(description="an execution, or a playbook as path@version", examples=["shop/orders@3"])]
-    b: Annotated[str, Meta(description="the same for the other one", examples=["shop/orders@4"])]
+    b: Annotated[str, Meta(description="the other execution or playbook", examples=["shop/orders@4"])]
 
 
 async def diff(context: VerbContext, asked: DiffArguments) -> Answer:
@@ -289,7 +289,7 @@ async def signal(context: VerbContext, asked: SignalArguments) -> Answer:
 
 class CancelArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     execution: Id
-    reason: Annotated[str, Meta(description="why, for the log")] = ""
+    reason: Annotated[str, Meta(description="the reason, which is recorded in the log")] = ""
     compensate: Annotated[bool, Meta(description="undo its completed steps first")] = False
 
 

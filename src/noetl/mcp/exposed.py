@@ -30,7 +30,7 @@ class ExposedPlaybooks:
     """Reads each text once, however often tools are listed."""
 
     def __init__(self) -> None:
-        # By digest; without a path: the playbook is no tool.
+        # By digest; without a path: the playbook is not a tool.
         self._known: BoundedCache[str, ExposedPlaybook] = BoundedCache(2 * READ_MAX)
 
     async def tools(self, context: VerbContext) -> dict[str, ExposedPlaybook]:

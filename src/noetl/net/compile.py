@@ -312,7 +312,7 @@ class _Compiler:
         )
 
     def _with_defaults(self, task: Task) -> dict[str, JSON]:
-        """The input of a call of a block: its `input` has the defaults, which are no templates."""
+        """The input of a call of a block: its `input` has the defaults, which are not templates."""
         block = next((each for each in self.playbook.blocks if each.name == task.fields.get("block")), None)
         defaults = block.input if block is not None else {}
         return {**{key: value for key, value in defaults.items() if not contains_template(value)}, **task.input}

@@ -107,7 +107,7 @@ class OutputSchema:
 
 
 class _Full(Exception):
-    """Enough problems were found. It is no error."""
+    """Enough problems were found. This is not an error."""
 
 
 class _Run:

@@ -98,7 +98,7 @@ class Schedule(NamedTuple):
         return _last_time(self.trigger.cron, self.trigger.timezone, at)
 
     def times(self, first: datetime, count: int) -> list[datetime]:
-        """So many times, from `first` on."""
+        """This many times, from `first` on."""
         found = [first]
         while len(found) < count:
             found.append(self.after(found[-1]))

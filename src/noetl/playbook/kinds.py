@@ -66,8 +66,8 @@ class Sandbox(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     writable: Annotated[
         list[str],
         msgspec.Meta(
-            description="files and folders that the program may change, relative to the playbook; it may also write its"
-            " temporary folder, `TMPDIR`",
+            description="files and folders that the program may change, relative to the playbook; it may also write to"
+            " its temporary folder, `TMPDIR`",
             examples=["[out]"],
         ),
     ] = []

@@ -214,11 +214,11 @@ _RATE = RecordShape(
 )
 _LIMIT = RecordShape(
     "limit",
-    "A limit that all executions, workers and servers share. What exceeds it waits, first come, first served.",
+    "A limit that all executions, workers and servers share. Calls and runs over the limit wait: first come, first served.",
     {
         "key": KeyShape(
             TextShape(templated=True),
-            "the name of what is limited, such as an account or a host; limits with the same key are shared, also between playbooks",
+            "the name of what is limited, such as an account or a host; limits with the same key are shared, even between playbooks",
             required=True,
             example='"shop {{ workload.account }}"',
         ),
@@ -409,7 +409,7 @@ def _task_spec(kind: Kind | None, spec: _Keys) -> RecordShape:
         ),
         "safe": KeyShape(
             BooleanShape(),
-            "the author says that the call changes nothing outside, as a read: `noetl what-if --live-if-safe` may make it",
+            "true declares that the call has no side effects, such as a read; `noetl what-if --live-if-safe` may then make it",
             default=False,
         ),
         "policy": KeyShape(TASK_POLICY, "rules that evaluate the output"),
@@ -502,7 +502,7 @@ _TASK_RETIRED = {
     "args": _old('"args"', "input"),
     "policy": RetiredKey("unknown-key", 'the "policy" of a task belongs under "spec"', "spec: {policy: …}"),
     "timeout": RetiredKey("unknown-key", 'the "timeout" of a task belongs under "spec"', "spec: {timeout: …}"),
-    "do": RetiredKey("unknown-key", '"do" belongs into a rule: spec.policy.rules of a task', "spec: {policy: …}"),
+    "do": RetiredKey("unknown-key", '"do" belongs in a rule: spec.policy.rules of a task', "spec: {policy: …}"),
     **{
         name: RetiredKey("misplaced-key", f'"{name}" is an item of its own in the list under "tool", without a kind')
         for name in model.DECISIONS
@@ -807,12 +807,12 @@ def _notification(shared_spec: _Keys, task: KindShape) -> RecordShape:
     spec = spec._replace(title="notify.spec", doc="Policy of the notification, and defaults for its tasks.", keys=keys)
     return RecordShape(
         "notification",
-        "Tells somebody about an execution, by an execution of its own that cannot change the first one.",
+        "Notifies people or systems about an execution. It runs as a separate execution, which cannot change the first one.",
         {
             "desc": KeyShape(TextShape(), "description for readers"),
             "on": KeyShape(
                 ListShape(ChoiceShape(get_args(model.NotifyEvent))),
-                "what to tell: `failed`: it ended with an error; `finished`: it ended, also with an error or by a cancel; `waiting`: a task waits for a signal; `late`: it takes longer than executor.spec.expected_s",
+                "when to notify: `failed`: it ended with an error; `finished`: it ended, with any status; `waiting`: a task waits for a signal; `late`: it takes longer than executor.spec.expected_s",
                 required=True,
                 example="[failed]",
             ),
@@ -830,7 +830,7 @@ def _notification(shared_spec: _Keys, task: KindShape) -> RecordShape:
 
 def _block(step: RecordShape) -> RecordShape:
     keys = {name: step.keys[name] for name in ("desc", "input", "loop", "tool", "set", "spec")}
-    keys["input"] = KeyShape(_SET, "defaults for the `input` of the tasks that call the block; they are no templates")
+    keys["input"] = KeyShape(_SET, "defaults for the `input` of the tasks that call the block; they are not templates")
     return RecordShape("workbook block", "A named pipeline that tasks of kind `workbook` call.", keys, _RESERVED_WORDS)
 
 
@@ -898,7 +898,7 @@ CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
             "secret_access_key": "",
             "session_token": "token of temporary keys",
             "region": "by default AWS_REGION of the worker",
-            "endpoint": "address of another service than Amazon's, such as https://minio.example.com",
+            "endpoint": "address of an S3-compatible service, such as https://minio.example.com",
         },
     ),
     "gcp_credential": (
@@ -911,7 +911,7 @@ CREDENTIALS: dict[str, tuple[str, dict[str, str]]] = {
             "account": "name of the storage account",
             "key": "access key of the account",
             "sas_token": "shared access signature, instead of a key",
-            "endpoint": "address of another service than Azure's",
+            "endpoint": "address of a service that is compatible with Azure Blob Storage",
         },
     ),
 }
@@ -974,7 +974,7 @@ def _executor(shared_spec: _Keys) -> RecordShape:
         {
             "entry_step": KeyShape(TextShape(name=True), "name of the first step", default=model.ENTRY_STEP),
             "expected_s": KeyShape(
-                NumberShape(1), "an execution that takes more seconds than this is late: `notify` can tell somebody"
+                NumberShape(1), "an execution that takes more seconds than this is late; `notify` can report it"
             ),
             "methods": KeyShape(
                 ListShape(ChoiceShape(("POST", "GET"))),
@@ -1092,10 +1092,12 @@ def language(kinds: Kinds) -> RecordShape:
                 example="{day: {type: date, desc: the day to load}}",
             ),
             "triggers": KeyShape(
-                ListShape(TRIGGER), "what starts executions by itself, where the playbook is registered on a server"
+                ListShape(TRIGGER),
+                "what starts executions automatically after the playbook was registered on a server: schedules, webhooks, messages",
             ),
             "notify": KeyShape(
-                ListShape(_notification(spec, task)), "whom to tell when an execution ends, waits or is late"
+                ListShape(_notification(spec, task)),
+                "notifications that are sent when an execution ends, waits or is late",
             ),
             "workflow": KeyShape(ListShape(step), "the steps", required=True),
             "workbook": KeyShape(MapShape(_block(step)), "named pipelines that several steps can call"),

@@ -197,7 +197,7 @@ class Verify(Struct, frozen=True, kw_only=True):
 
 
 class Trigger(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What starts executions of the playbook by itself, where it is registered on a server (D112)."""
+    """What starts executions of the playbook automatically, where it is registered on a server (D112)."""
 
     name: str
     kind: TriggerKind

@@ -28,7 +28,9 @@ _SHARED = {
 }
 _TIMED = {
     "jitter_s": KeyShape(
-        NumberShape(0), "delays each execution by up to so many seconds, by a different part for each time", default=0
+        NumberShape(0),
+        "delays each execution by up to this many seconds; the delay differs from time to time",
+        default=0,
     ),
     "catchup": KeyShape(
         ChoiceShape(get_args(Catchup)),
@@ -74,7 +76,7 @@ _VERIFY = RecordShape(
 
 TRIGGER = KindShape(
     "trigger",
-    "What starts executions of the playbook by itself.",
+    "Starts executions of the playbook automatically.",
     {
         "cron": RecordShape(
             "cron trigger",
@@ -93,7 +95,7 @@ TRIGGER = KindShape(
         ),
         "interval": RecordShape(
             "interval trigger",
-            "Starts an execution every so many seconds, counted from the registration.",
+            "Starts an execution at a fixed interval, counted from the registration.",
             {**_SHARED, "every_s": KeyShape(NumberShape(1), "seconds between two executions", required=True), **_TIMED},
         ),
         "webhook": RecordShape(
@@ -113,7 +115,7 @@ TRIGGER = KindShape(
         ),
         "nats": RecordShape(
             "nats trigger",
-            "Starts an execution for each message of NATS: on a subject, or in a stream of JetStream.",
+            "Starts an execution for each NATS message: on a subject, or in a JetStream stream.",
             {
                 **_SHARED,
                 "subject": KeyShape(
@@ -122,7 +124,7 @@ TRIGGER = KindShape(
                     example="shop.orders.>",
                 ),
                 "stream": KeyShape(
-                    TextShape(), "stream of JetStream, which must exist; no message is lost", example="ORDERS"
+                    TextShape(), "JetStream stream, which must exist; no message is lost", example="ORDERS"
                 ),
                 "deliver": KeyShape(
                     ChoiceShape(("new", "all")),

@@ -39,7 +39,7 @@ class ApiTokenStore(Protocol):
         ...
 
     async def find(self, digest: bytes) -> ApiToken | None:
-        """The token, also if it has expired: callers check that."""
+        """The token, even if it has expired: callers check that."""
         ...
 
     async def list(self) -> AllTokens:
@@ -77,7 +77,7 @@ class WebSessionStore(Protocol):
         ...
 
     async def find(self, digest: bytes) -> WebSession | None:
-        """The session, also if it has expired: callers check that."""
+        """The session, even if it has expired: callers check that."""
         ...
 
     async def touch(self, id: str, at: datetime) -> None:

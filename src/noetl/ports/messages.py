@@ -53,5 +53,5 @@ class MessageSource(Protocol):
         ...
 
     async def forget(self, selection: MessageSelection) -> None:
-        """No receiver comes back: a stream does not keep messages for the group any more. Raises as `receive`."""
+        """No receiver comes back: a stream no longer keeps messages for the group. Raises as `receive`."""
         ...

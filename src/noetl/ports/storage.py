@@ -119,7 +119,7 @@ class EventStore(Protocol):
 
 
 class PendingNotifications(Protocol):
-    """The ended executions whose notifications may not have started: noted with their last facts.
+    """The finished executions whose notifications may not have started: noted with their last facts.
 
     Every method raises Unavailable if the store does not answer.
     """
@@ -129,7 +129,7 @@ class PendingNotifications(Protocol):
         ...
 
     async def notified(self, execution_id: str, seq: int) -> None:
-        """The notifications of the end with this seq have been started, or it has none any more."""
+        """The notifications of the end with this seq have been started, or it no longer has any."""
         ...
 
 
@@ -154,7 +154,7 @@ class Partitions(Protocol):
     async def own(self, server: str, partitions: Sequence[int], ttl_s: float) -> OwnedPartitions:
         """Acquire or renew leases. The result omits partitions that another server owns.
 
-        A lease that has expired gets a new epoch, also if its last owner acquires it again.
+        A lease that has expired gets a new epoch, even if its last owner acquires it again.
         """
         ...
 

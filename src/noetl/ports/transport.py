@@ -80,7 +80,7 @@ class Transport(Protocol):
 
     - Messages of one publisher on one subject reach a subscriber in the order of publication.
     - A message is delivered at most once. It is lost if no process subscribes, or while a connection is down.
-    - Subscriptions survive a lost connection. The transport renews them when it reconnects by itself.
+    - Subscriptions survive a lost connection. The transport renews them when it reconnects automatically.
     - Errors never contain credentials or addresses.
 
     Every method opens the transport if it is not open yet, and raises Unavailable if the broker cannot be

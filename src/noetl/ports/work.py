@@ -52,7 +52,7 @@ class WorkQueue(Protocol):
     async def take(self, limit: int) -> list[Claim]:
         """Wait for at least one pointer and return up to `limit`.
 
-        May return an empty list after a while, so that callers can check whether to go on. Each pointer goes
+        May return an empty list after a while, so that callers can check whether to continue. Each pointer goes
         to one taker. A taker that is cancelled loses none: its pointers go to others. Raises Unavailable
         after `leave`.
         """

@@ -109,7 +109,7 @@ class _Writer:
         return entry
 
     async def _stored(self, ref: dict[str, JSON]) -> dict[str, JSON]:
-        """The body of a stored result. One that is no JSON is a file, which the worker has not masked."""
+        """The body of a stored result. A body that is not JSON is a file, which the worker has not masked."""
         kind = content_type(ref)
         is_data = is_json(kind)
         if not is_data and not self._files:

@@ -39,7 +39,7 @@ def compare_replay(
     found = sorted([*changed, *routes, *new, *_of_end(recorded, replayed)], key=lambda each: each.seq)
     if unused and not found:
         place = unused[0]
-        why = f"the call of task {place.task} in {place.frame} is not made any more"
+        why = f"the call of task {place.task} in {place.frame} is no longer made"
         found.append(Divergence(seq=place.seq, step=place.frame, why=why))
     first = found[0] if found else None
     if first is None and not same_output:

@@ -128,7 +128,7 @@ class Replay:
             await asyncio.gather(*waiting, *self._sending, return_exceptions=True)
 
     async def _stuck(self, memory: MemoryRuntime) -> None:
-        """Return when nothing can happen any more. Only a wait for a signal can cause that."""
+        """Return when nothing more can happen. Only a wait for a signal can cause that."""
         await self._asked.wait()
         while True:
             known = len(memory.events)

@@ -65,9 +65,13 @@ async def _run_process(trial: TestsTrial | WhatIfTrial, reads: RecordReads | Non
         async with asyncio.timeout(trial_s):
             return await _Conversation(process, reads).response(trial)
     except TimeoutError:
-        raise Rejected("too-large", f"it did not end within {trial_s:g} s: try less at once") from None
+        raise Rejected(
+            "too-large", f"it did not end within {trial_s:g} s: run fewer tests, or compare fewer executions"
+        ) from None
     except (asyncio.IncompleteReadError, ConnectionError):
-        raise Rejected("too-large", "it needs too much memory or CPU time: try less at once") from None
+        raise Rejected(
+            "too-large", "it needs too much memory or CPU time: run fewer tests, or compare fewer executions"
+        ) from None
     finally:
         with suppress(ProcessLookupError):
             process.kill()
@@ -119,5 +123,8 @@ class _Conversation:
     async def _receive(self) -> bytes:
         size: int = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
         if size > MESSAGE_BYTES_MAX:
-            raise Rejected("too-large", f"the report has more than {MESSAGE_BYTES_MAX >> 20} MiB: try less at once")
+            raise Rejected(
+                "too-large",
+                f"the report has more than {MESSAGE_BYTES_MAX >> 20} MiB: run fewer tests, or compare fewer executions",
+            )
         return await self._out.readexactly(size)

@@ -107,7 +107,7 @@ class WhatIfReplay:
         replayed, adapter, recordings = await self._replay(recorded, self._new, changed)
         same = await self._has_output(recorded, replayed)
         if not same and old is not None:
-            # A template with now() gives another output for the same playbook: this is no difference.
+            # A template with now() gives another output for the same playbook: this is not a difference.
             again, _, _ = await self._replay(recorded, old, frozenset())
             same = (again.status, again.output) == (replayed.status, replayed.output)
         return compare_replay(recorded, replayed, adapter, recordings, same_output=same)

@@ -17,7 +17,7 @@ from noetl.worker.result_stores import NamedStore, ResultStores
 
 
 def nats_configuration(pools: Sequence[str]) -> str:
-    """The users of NATS for servers and isolated pools, with environment variables as passwords. Raises Rejected."""
+    """The NATS users for servers and isolated pools, with environment variables as passwords. Raises Rejected."""
     from noetl.adapters.nats.permissions import nats_users_template
 
     return nats_users_template(pools)

@@ -79,7 +79,7 @@ class ServerOptions(NamedTuple):
     name: str = ""
     link_key: str | None = None
     lease_s: float = LEASE_S
-    keep_days: float | None = None  # that ended executions are kept; None: forever
+    keep_days: float | None = None  # that finished executions are kept; None: forever
     pool_keys: str | None = None  # of all pools; None: pools are not isolated
 
     def __repr__(self) -> str:

@@ -223,7 +223,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         str,
         Variable(
             "NOETL_KEEP_DAYS",
-            "Days that servers on PostgreSQL keep ended executions and their results.",
+            "Days that servers on PostgreSQL keep finished executions and their results.",
             "unlimited",
             read_by="servers",
         ),
@@ -319,7 +319,8 @@ class Settings(Struct, frozen=True, kw_only=True):
         ),
     ] = ""
     oidc_client_secret_file: Annotated[
-        str, Variable(OIDC_SECRET_FILE, "A file with that secret, instead of it.", "none", read_by="servers")
+        str,
+        Variable(OIDC_SECRET_FILE, "A file that contains this secret, as an alternative.", "none", read_by="servers"),
     ] = ""
     oidc_scopes: Annotated[
         str,

@@ -49,7 +49,7 @@ from noetl.server.routes import (
 )
 from noetl.server.services import ServerSettings, Services
 
-# Request bodies reject unknown fields, which the framework does not put into the document by itself.
+# Request bodies reject unknown fields, which the framework does not put into the document.
 _BODIES: Final = (
     StartRequest, CancelRequest, ForkRequest, RetryRequest, SignalRequest, EmptyRequest, CredentialValue, TokenRequest,
     SavedRequest, BreakpointRequest, ContinueRequest, StepRequest, ChangeRequest, EvaluateRequest,
@@ -59,7 +59,7 @@ _TAGS: Final = {
     "playbooks": "The catalog, and checking, explaining and drawing playbooks",
     "executions": "Start executions and read their logs",
     "commands": "Commands to an execution",
-    "triggers": "What starts executions by itself: schedules, webhooks and messages",
+    "triggers": "Schedules, webhooks and messages that start executions automatically",
     "streams": "Live events, as server-sent events",
     "results": "Large results",
     "saved": "Values that outlive executions",
@@ -157,7 +157,7 @@ class _Request(Request[Any, Any, Any]):
         try:
             return await super().json()
         except RecursionError as error:
-            raise ApiError(400, "bad-json", "the body cannot be parsed: it is nested too deep") from error
+            raise ApiError(400, "bad-json", "the body cannot be parsed: it is nested too deeply") from error
 
 
 def _handle_exception(request: Request[Any, Any, Any], error: Exception) -> Response[Any]:

@@ -126,7 +126,7 @@ class Authenticator:
         return self._caller(token, address)
 
     async def find_token(self, digest: bytes) -> ApiToken | None:
-        """The token, also if it has expired. Raises Unavailable."""
+        """The token, even if it has expired. Raises Unavailable."""
         found = self._cache.peek(digest)
         if found is None or self._clock.monotonic() >= found.until:
             found = _Lookup(await self._tokens.find(digest), self._clock.monotonic() + CACHED_S)

@@ -64,7 +64,7 @@ def checked_id(execution_id: str) -> str:
 
 
 async def _check_kept(store: EventStore, cached: State) -> None:
-    """Raises NotFound for an ended execution that was deleted since it was cached."""
+    """Raises NotFound for a finished execution that was deleted since it was cached."""
     if cached.seq and not cached.live and await store.status(cached.execution_id) is None:
         raise NotFound(f"no execution {cached.execution_id}")
 

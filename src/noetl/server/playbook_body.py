@@ -280,7 +280,7 @@ def _decode_json(body: bytes, kind: type[T]) -> T:
     except msgspec.ValidationError as error:
         raise ApiError(400, "bad-request", str(error)) from error
     except (msgspec.DecodeError, RecursionError) as error:
-        reason = "it is nested too deep" if isinstance(error, RecursionError) else str(error)
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise ApiError(400, "bad-json", f"the body cannot be parsed: {reason}") from error
 
 

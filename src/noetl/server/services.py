@@ -161,11 +161,11 @@ class Services(NamedTuple):
     saved: SavedStore
     limits: Limits
     is_ready: Callable[[], bool]
-    delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions; returns the ids that are gone
+    delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # finished executions; returns the ids that are gone
     triggers: Triggers
     fetch_secret: Callable[[Credential], Awaitable[FetchedCredential]]  # for webhooks. Raises NotFound or Unavailable
     current_work: Callable[[], CurrentWork]  # of the executions of this server
-    # Resumes an execution without a live owner. None: another server takes such executions over by itself.
+    # Resumes an execution without a live owner. None: another server takes such executions over automatically.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None
 
 

@@ -266,7 +266,7 @@ class StreamHub:
         """The length of the log whenever it is longer than before, first than `after`."""
         self._add(subscriber)
         watch = self._growths.get(execution_id)
-        if watch is None or watch.last is not None:  # a retry may have reopened an ended execution
+        if watch is None or watch.last is not None:  # a retry may have reopened a finished execution
             watch = self._growths[execution_id] = LogGrowthWatch(
                 self._services, execution_id, lambda: self._spent_s(execution_id)
             )
@@ -346,7 +346,7 @@ class StreamHub:
 
     def _open_tail(self, execution_id: str, after: int) -> LogTail:
         tail = self._tails.get(execution_id)
-        if tail is None or tail.last is not None:  # a retry may have reopened an ended execution
+        if tail is None or tail.last is not None:  # a retry may have reopened a finished execution
             tail = self._tails[execution_id] = LogTail(self._services, self._pages, execution_id)
             tail.start(after)
         tail.users += 1

@@ -1,4 +1,4 @@
-"""Debug an execution of a file or of a server: breakpoints, what is held, values there, changes, and how it goes on."""
+"""Debug an execution of a file or of a server: breakpoints, held runs and frames, values, changes, and continuing."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ class Debugger(Protocol):
         ...
 
     async def release(self, at: str | None = None) -> None:
-        """Let a held run or frame go on; None: all of them."""
+        """Let a held run or frame continue; None: all of them."""
         ...
 
     async def step(self, at: str) -> None:
-        """Let a held run or frame go on for one task."""
+        """Let a held run or frame continue for one task."""
         ...
 
     async def change(self, at: str, set: dict[str, JSON]) -> None:

@@ -174,7 +174,7 @@ class Execution:
         """The lines that its tasks have printed, in the order of storing; with `follow` until it has ended.
 
         `step`: only those of a step, a run, a frame or a call. `failed`: only those of calls that failed.
-        `on_ownerless` is called once when no process runs the execution any more. Raises UsageError.
+        `on_ownerless` is called once when the execution no longer has a process. Raises UsageError.
         """
         from noetl.views.printed import LineFilter, failed_calls, has_run, steps_run
 
@@ -319,7 +319,7 @@ class Execution:
         values that replace earlier ones. `at`: only events up to this one count. `from_step`: runs of this step
         are not kept. `failed_only`: keep all finished work, even if its text or its input has changed. `secrets`:
         of secret inputs; those that the execution still has are taken over.
-        Raises InputError when a secret input has no value any more, Rejected when the execution runs, or was
+        Raises InputError when a secret input no longer has a value, Rejected when the execution runs, or was
         compensated.
         """
         wish = _wish(playbook, workload, at, from_step, failed_only=failed_only)

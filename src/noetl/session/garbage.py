@@ -1,4 +1,4 @@
-"""Stored results that nothing refers to any more (D53), found and deleted.
+"""Stored results that nothing refers to (D53), found and deleted.
 
 A result that a log refers to stays, unless its own `ttl` has passed. The results of one execution are
 examined together, at most CANDIDATES_MAX in one pass.
@@ -37,8 +37,8 @@ class Garbage(NamedTuple):
     seq: int | None  # of the last fact of its execution when it was examined; None: there is no such execution
 
 
-class Age(NamedTuple):
-    """Younger results stay."""
+class AgeLimit(NamedTuple):
+    """Results that are newer than this are kept."""
 
     now: datetime
     seconds: float
@@ -47,7 +47,7 @@ class Age(NamedTuple):
         return (self.now - at).total_seconds() > (self.seconds if seconds is None else seconds)
 
 
-async def _find_garbage(disk: LocalStore, age: Age) -> list[Garbage]:
+async def _find_garbage(disk: LocalStore, age: AgeLimit) -> list[Garbage]:
     found: list[Garbage] = []
     for named in disk.results.offered:
         async for execution_id, held in _by_execution(named):
@@ -72,7 +72,7 @@ async def _by_execution(named: NamedStore) -> AsyncIterator[tuple[str, list[Stor
 
 
 async def _of_execution(
-    disk: LocalStore, named: NamedStore, group: tuple[str, Sequence[StoredResult]], age: Age
+    disk: LocalStore, named: NamedStore, group: tuple[str, Sequence[StoredResult]], age: AgeLimit
 ) -> list[Garbage]:
     execution_id, held = group
     torn = [each for each in held if each.torn and age.has_passed(each.at)]
@@ -166,7 +166,7 @@ class GarbageReport(Struct, frozen=True, kw_only=True):
 
 
 async def collect_garbage(disk: LocalStore, older_than_s: float, *, dry_run: bool) -> GarbageReport:
-    found = await _find_garbage(disk, Age(disk.database.clock.now(), older_than_s))
+    found = await _find_garbage(disk, AgeLimit(disk.database.clock.now(), older_than_s))
     gone = found if dry_run else await _delete(disk, found)
     dropped = [
         DeletedResult(store=each.named.kind, key=each.kept.key, bytes=each.kept.bytes, why=each.reason) for each in gone

@@ -355,7 +355,7 @@ class Session(Protocol):
     ) -> AsyncIterator[list[LogRow]]:
         """Rows of its log after `after`, as they are committed, until it has ended.
 
-        `on_ownerless` is called once when no process runs the execution any more.
+        `on_ownerless` is called once when the execution no longer has a process.
         """
         ...
 
@@ -424,7 +424,7 @@ class Session(Protocol):
         ...
 
     async def delete(self, execution_id: str) -> int:
-        """Delete an ended execution and those that it called; how many. Raises Rejected."""
+        """Delete a finished execution and those that it called; how many. Raises Rejected."""
         ...
 
     async def bulk(self, request: BulkRequest) -> list[BulkItem]:
@@ -437,7 +437,7 @@ class Session(Protocol):
     async def rollback(self, path: str, version: int, *, dry_run: bool = False) -> RollbackResponse:
         """Make an older version of a playbook the current one again; `dry_run`: only the plan.
 
-        Raises NotFound, Rejected if it is the current version, PlaybookError if it cannot run any more.
+        Raises NotFound, Rejected if it is the current version, PlaybookError if it can no longer run.
         """
         ...
 

@@ -80,7 +80,7 @@ ALERTS: Final = (
         expression="histogram_quantile(0.99, sum by (le, instance) (rate(noetl_loop_lag_seconds_bucket[5m]))) > 0.1",
         for_s=300,
         severity="ticket",
-        meaning="a server is overloaded: its event loop is late",
+        meaning="a server is overloaded: its event loop is delayed",
         action="add a server",
     ),
     Alert(

@@ -87,7 +87,7 @@ class MetricsHistory:
         self.alerts = tuple(found)
 
     def before(self, seconds: float) -> MetricsSample:
-        """The sample so many seconds before the last one, or the first one."""
+        """The sample this many seconds before the last one, or the first one."""
         at = self.samples[-1].at - seconds
         return self.samples[min(bisect_left(self.samples, at, key=lambda each: each.at), len(self.samples) - 1)]
 

@@ -162,7 +162,7 @@ class StoreMeters:
         )
         self.stale = registry.counter(
             "noetl_stale_writes_refused_total",
-            "appends that the store refused because another server owns the execution by now",
+            "appends that the store refused because another server now owns the execution",
         )
         self.batch = registry.histogram("noetl_store_append_facts", "facts in one append", bounds=SIZES)
         self.read_s = registry.histogram(
@@ -229,7 +229,7 @@ class FactMeters:
         self.facts = registry.counter("noetl_facts_total", "committed facts by kind", "fact")
         self.started = registry.counter("noetl_executions_started_total", "requested executions", "playbook")
         self.ended = registry.counter(
-            "noetl_executions_ended_total", "ended executions: `ok`, `error` or `cancelled`", "playbook", "status"
+            "noetl_executions_ended_total", "finished executions: `ok`, `error` or `cancelled`", "playbook", "status"
         )
         self.execution_s = registry.histogram(
             "noetl_execution_seconds", "duration of an execution, from request to end", "status", bounds=DURATION_S

@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"-?\d+(?:\.\d+)?\Z")
 
 
 def is_text_around(template: Template) -> bool:
-    """Does the guard give text that is never empty, so that it is always true? A comment is no text."""
+    """Does the guard give text that is never empty, so that it is always true? A comment gives no text."""
     source = _PIECE.sub(lambda found: "{{}}" if found["inside"] is not None else "", template.source).strip()
     return not template.typed and source != "{{}}"
 

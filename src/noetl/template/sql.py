@@ -24,7 +24,7 @@ _OPENING = re.compile(r"[eE]?['\"`]|\$\w*\$|--|/\*")
 _SIGNS = frozenset({"", ",", ";", "(", ")", "AND", "OR", "NOT", "ASC", "DESC", "UNION", "UNION ALL", "WHERE"})
 _BIND = "remove the quotes, and concatenate text inside the braces: {{ '%' ~ name ~ '%' }}"
 _NAME = "write {{ name | sql_ident }}"
-_SIGN = "write keywords and punctuation of SQL outside the braces: {% if not loop.last %},{% endif %}"
+_SIGN = "write SQL keywords and punctuation outside the braces: {% if not loop.last %},{% endif %}"
 
 
 class SqlPlacement(NamedTuple):
@@ -112,7 +112,7 @@ class SqlPlacements:
         if self._open:
             self._in_quotes(expression, label)
         elif mode == "value" and _is_sign(expression):
-            self._fault("sql-not-a-value", expression, "a keyword or punctuation of SQL would be bound as text", _SIGN)
+            self._fault("sql-not-a-value", expression, "an SQL keyword or punctuation would be bound as text", _SIGN)
         elif self._in_word(mode, following):
             self._fault("sql-in-word", expression, f"{label} is part of a word or of a dotted name", _NAME)
         elif mode != "name" and self._wants_name():
@@ -126,7 +126,7 @@ class SqlPlacements:
 
     def _in_quotes(self, expression: nodes.Expr, label: str) -> None:
         if self._open in ("--", "/*"):
-            message, fix = f"{label} is inside a comment of SQL", "use a comment of the template: {# … #}"
+            message, fix = f"{label} is inside an SQL comment", "use a template comment: {# … #}"
         elif self._open in ('"', "`"):
             message, fix = f"{label} is inside the quotes of a name", _NAME
         else:

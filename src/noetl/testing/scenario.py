@@ -328,7 +328,7 @@ class Player:
         return self.held[frame]
 
     def _running(self, frame: str, seconds: float) -> Report:
-        """The next call of the frame has run for so many seconds."""
+        """The next call of the frame has run for this many seconds."""
         work = work_of(self.program, self.state, frame)
         move, call = next_move(work, self.at), work.frame.calls + 1
         assert isinstance(move, RunTask), f"{frame} makes no call now: {move}"
@@ -339,7 +339,7 @@ class Player:
         return Report(frame=frame, position=call - 1, epoch=self._grant(frame), started_at=at, running=running)
 
     def _tried(self, frame: str, seconds: float, answer: str) -> Report:
-        """A try of the next call has failed, and spec.retry repeats it after so many seconds (D92)."""
+        """A try of the next call has failed, and spec.retry repeats it after this many seconds (D92)."""
         work = work_of(self.program, self.state, frame)
         assert isinstance(next_move(work, self.at), RunTask), f"{frame} makes no call now"
         until = ForTime(at=self.at + timedelta(seconds=seconds))

@@ -70,9 +70,9 @@ class RespondPart(Struct, kw_only=True):
 class RespondTool(Tool):
     """Gives the HTTP answer of the playbook, if it was called by `POST /run/<path>`.
 
-    The answer is sent as soon as the log contains the call; the execution goes on. The first `respond` of an
+    The answer is sent as soon as the log contains the call; the execution continues. The first `respond` of an
     execution is the answer, and later ones have no effect on it. If none is reached, the answer is the output
-    of the playbook. In an execution that was started in another way, also as a child, nothing is sent:
+    of the playbook. In an execution that was started in another way, for example as a child, nothing is sent:
     `output.respond` and `output.data` say what the answer would have been.
     """
 

@@ -284,7 +284,7 @@ class _Auditor:
         elif run.ended:
             ends = isinstance(fact, facts.StepDone | facts.StepFailed | facts.LoopDone)
             if ends:
-                self.report("ended-twice", f"{id} has ended already and ends again with {name_of(fact)}")
+                self.report("ended-twice", f"{id} has already ended and ends again with {name_of(fact)}")
             else:
                 self.report("late", f"{name_of(fact)} of {id}, which has ended")
             return None
@@ -588,6 +588,6 @@ class _LoopAudit:
         if not 0 <= index < loop.count:
             self.report("iteration", f"{frame} is in the log, but the loop has {loop.count} items")
         elif index in loop.succeeded or index in loop.failed:
-            self.report("iteration-twice", f"{frame} has ended already")
+            self.report("iteration-twice", f"{frame} has already ended")
         elif not loop.inherited and index >= len(loop.succeeded) + len(loop.failed) + loop.width:
             self.report("width", f"{frame} is in the log before it can have been scheduled")

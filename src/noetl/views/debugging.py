@@ -181,7 +181,7 @@ class Lines:
 
 
 class Scene:
-    """The scopes at a place, and the stored values that belong into them."""
+    """The scopes at a place, and the stored values that belong in them."""
 
     def __init__(self, program: Program, state: State, at: str | None) -> None:
         """`at`: what is held; None: the execution as a whole. Raises Rejected."""

@@ -24,7 +24,7 @@ from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.debugging import ChangeDocument, HoldDocument, change_documents, held_documents
 from noetl.views.log import instant, readable
-from noetl.views.runs import RunRecord, Runs, Tally, item_text, permit_words
+from noetl.views.runs import LoopProgress, RunRecord, Runs, item_text, permit_words
 
 NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
 RUNNING_SHOWN_MAX = 5  # running calls of one run that are listed
@@ -467,7 +467,7 @@ def iterations_of(record: RunRecord) -> IterationCounts | None:
     return None if record.iterations is None else _tallied(record.iterations, record.inside)
 
 
-def _tallied(tally: Tally, inside: Tally | None = None) -> IterationCounts:
+def _tallied(tally: LoopProgress, inside: LoopProgress | None = None) -> IterationCounts:
     return IterationCounts(
         count=tally.total,
         succeeded=tally.succeeded,
@@ -493,7 +493,7 @@ def _tokens(state: State) -> Iterable[StepDocument]:
 
 
 def describe_waiting(reads: tuple[tuple[str, ...], ...], *, ended: bool = False) -> str:
-    """Why a token waits for admission; or, in an ended execution, what could have admitted it."""
+    """Why a token waits for admission; or, in a finished execution, what could have admitted it."""
     paths = ", ".join(".".join(("ctx", *path)) for path in reads)
     if ended:
         return f"was never admitted; its rules read {paths}" if reads else "was never admitted"

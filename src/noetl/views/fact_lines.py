@@ -126,7 +126,7 @@ def _debug_words(fact: Fact) -> str | None:
         case facts.BreakpointCleared(place=place, by=by):
             return f"{place}, by {by}" if by else place
         case facts.HoldReleased(step=step, by=by):
-            return ", ".join(filter(None, ("for one step" if step else "goes on", f"by {by}" if by else "")))
+            return ", ".join(filter(None, ("for one step" if step else "continues", f"by {by}" if by else "")))
         case facts.ScopeChanged():
             return change_words(fact)
     return None

@@ -108,7 +108,7 @@ RULES: Final = """\
   path.
 - A value that is exactly one `{{ }}` keeps its type; in longer text it becomes text. Put templates in quotes. In SQL
   every `{{ }}` is a bound parameter, in `sh` one quoted word.
-- Secrets only through `keychain` and `auth:`; they never belong into `set`, `workload` or `input` of a step.
+- Secrets only through `keychain` and `auth:`; they never belong in `set`, `workload` or `input` of a step.
 - A list under `tool` may contain `choose` (branches), `while` and `until` (repetition) instead of a task.
 - Every tool call may happen more than once after a crash: prefer idempotent requests.
 """

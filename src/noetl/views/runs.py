@@ -29,16 +29,16 @@ CHANGES_KEPT_MAX = 100  # by hand; all are in the log
 BLOCKS_KEPT_MAX = 100  # ended blocks of one run for each status; all are counted
 
 
-class Tally(NamedTuple):
-    """Iterations."""
+class LoopProgress(NamedTuple):
+    """How many iterations a loop has, and how many have ended."""
 
     total: int = 0
     succeeded: int = 0
     failed: int = 0
 
-    def changed(self, before: Tally, after: Tally) -> Tally:
-        """The tally after a part of it has changed from `before` to `after`."""
-        return Tally(*(mine - old + new for mine, old, new in zip(self, before, after, strict=True)))
+    def changed(self, before: LoopProgress, after: LoopProgress) -> LoopProgress:
+        """The counts after a part of them has changed from `before` to `after`."""
+        return LoopProgress(*(mine - old + new for mine, old, new in zip(self, before, after, strict=True)))
 
 
 class PrintedOutput(NamedTuple):
@@ -66,8 +66,8 @@ class RunRecord(Struct, kw_only=True):
     calls: int = 0  # calls of tools, also in its blocks
     retries: int = 0
     kept: int = 0  # calls that a fork has kept; they are counted by `calls`, too
-    iterations: Tally | None = None
-    inside: Tally | None = None  # of a list of loops: all iterations of the last one
+    iterations: LoopProgress | None = None
+    inside: LoopProgress | None = None  # of a list of loops: all iterations of the last one
     failures: dict[int, Failure] = field(default_factory=dict)  # of the first failed iterations, by index
     running: dict[int | None, facts.TaskStarted] = field(default_factory=dict)  # calls that take long, by iteration
     lost: int = 0  # workers that were lost while they held a frame of it
@@ -204,10 +204,10 @@ class Runs:
         loop = self.state.runs[record.id].loop
         if loop is None:
             return
-        before, record.iterations = record.iterations, Tally(loop.count, loop.succeeded, loop.failed)
+        before, record.iterations = record.iterations, LoopProgress(loop.count, loop.succeeded, loop.failed)
         owner = owner_of_list(record.step)
         for outer in self._around(record) if owner is not None else ():
-            outer.inside = (outer.inside or Tally()).changed(before or Tally(), record.iterations)
+            outer.inside = (outer.inside or LoopProgress()).changed(before or LoopProgress(), record.iterations)
             if outer.step == owner:
                 break
 

@@ -231,7 +231,7 @@ class RunWhy(Struct, kw_only=True):
     calls: list[CallWhy] = field(default_factory=list)
     calls_left_out: int = 0
     iterations: tuple[int, int, int] | None = None  # total, succeeded, failed
-    running: str | None = None  # the task that runs, if it takes long and the run is no loop
+    running: str | None = None  # the task that runs, if it takes long and the run is not a loop
     waits_for: str | None = None  # what its parked frame waits for
     ended: str | None = None  # step.done, step.failed, loop.done; None: it has not ended
     error: Failure | None = None

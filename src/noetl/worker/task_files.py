@@ -74,7 +74,7 @@ def _stamp(path: Path) -> _Stamp:
 
 
 def _body(path: Path) -> bytes | None:
-    """None: it is no file with code."""
+    """None: it is not a file with code."""
     try:
         with path.open("rb") as file:
             body = file.read(FILE_BYTES_MAX + 1)

@@ -24,7 +24,7 @@ def test_who_follows_the_advice_makes_no_success_of_an_error_d23() -> None:
     assert followed.program is not None
     policy = followed.program.steps["start"].source.tasks[0].policy
     assert policy is not None
-    assert policy.on_unmatched == "fail"  # an error fails the task, a success goes on
+    assert policy.on_unmatched == "fail"  # an error fails the task, a success continues
 
 
 GOES_ON = {

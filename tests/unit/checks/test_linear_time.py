@@ -1,4 +1,4 @@
-"""The work of a check grows with the size of the text, also when it has thousands of names and mistakes.
+"""The work of a check grows with the size of the text, even when it has thousands of names and mistakes.
 
 The work is counted in instructions of Python's virtual machine: a test must not depend on an idle machine.
 """

@@ -350,7 +350,7 @@ def test_now_is_refused_in_admission_d17() -> None:
         ("ctx.size", "{{ input.rows_ref.meta.bytes }}", None),
         ("ctx.rows", "{{ workload.rows_ref }}", "ref-unexpected"),
         ("ctx.id", "{{ workload.rows_ref.id }}", "ref-read-through"),
-        # Names inside data are no names of the author (D99).
+        # Names inside data are not names of the author (D99).
         ("ctx.next", "{{ output.data.next_ref }}", None),
         ("ctx.id", "{{ output.data.next_ref.id }}", None),
         ("ctx.rows_ref", "{{ output.data.next_ref }}", None),

@@ -156,7 +156,7 @@ def calling_file(folder: Path) -> str:
 
 
 def changed(db: str, statement: str, *values: str | int | bytes) -> None:
-    """By another hand than ours."""
+    """Change the database from outside of NoETL."""
     connection = apsw.Connection(db)
     try:
         connection.execute(statement, values)

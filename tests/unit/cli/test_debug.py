@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.cli.debugger import Words, parse_line
+from noetl.cli.debugger import DebugCommand, parse_line
 from tests.playbooks import HEAD
 from tests.unit.cli.invoke import noetl
 
@@ -44,15 +44,15 @@ def debugged(monkeypatch: pytest.MonkeyPatch, commands: str, *arguments: str) ->
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("s", Words("step", "")),
-        ("s ctx.n 4", Words("set", "ctx.n 4")),
-        ("  print ctx.n  ", Words("print", "ctx.n")),
-        ("c all", Words("continue", "all")),
+        ("s", DebugCommand("step", "")),
+        ("s ctx.n 4", DebugCommand("set", "ctx.n 4")),
+        ("  print ctx.n  ", DebugCommand("print", "ctx.n")),
+        ("c all", DebugCommand("continue", "all")),
         ("# a remark", None),
         ("", None),
     ],
 )
-def test_commands_and_their_first_letters(line: str, words: Words | None) -> None:
+def test_commands_and_their_first_letters(line: str, words: DebugCommand | None) -> None:
     assert parse_line(line) == words
 
 

@@ -105,7 +105,7 @@ def test_what_never_began_is_shown_with_what_to_do(refused: str, capsys: pytest.
     assert capsys.readouterr().out.splitlines()[2:] == [
         "",
         f"error  problems: {WHY}",
-        "it did not begin: fix the error, and run it again",
+        "it did not start: fix the error, and run it again",
     ]
 
 

@@ -213,7 +213,7 @@ def test_people_read_what_and_how_much(cellar: Cellar, capsys: pytest.CaptureFix
     run_gc("24h", "plain", str(cellar.path), dry_run=False)
     assert "deleted 2 results, 1,500 bytes" in capsys.readouterr().out
     run_gc("24h", "plain", str(cellar.path), dry_run=False)
-    assert capsys.readouterr().out == "nothing to delete: every result is needed, or too young\n"
+    assert capsys.readouterr().out == "nothing to delete: every result is still needed, or too new\n"
 
 
 def test_a_time_that_is_none_is_refused(cellar: Cellar, capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,6 +31,6 @@ def test_a_rollback_prints_its_plan_and_needs_yes(tmp_path: Path, capsys: pytest
     assert noetl("playbooks", "show", "t", *db) == 0
     assert "one" in capsys.readouterr().out
     assert noetl("playbooks", "rollback", "t", "1", "--yes", *db) == 1
-    assert "is the current version" in capsys.readouterr().err
+    assert "is already the current version" in capsys.readouterr().err
     assert noetl("playbooks", "rollback", "t", "9", "--yes", *db) == 1
     assert "its versions are 1 to 2" in capsys.readouterr().err

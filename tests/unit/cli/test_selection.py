@@ -29,7 +29,7 @@ class Place:
         (folder / "flaky.yaml").write_text(FLAKY)
 
     def leave_running(self, count: int) -> None:
-        """Executions that no process runs any more."""
+        """Executions that no process runs."""
 
         async def work() -> None:
             async with connect(self.db) as session:

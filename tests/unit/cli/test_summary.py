@@ -139,7 +139,7 @@ def test_without_steps_there_is_no_table_of_them() -> None:
         "",
         f"error in 1.50 s  {ID}",
         "problems: the playbook has 1 problem",
-        "it did not begin: fix the error, and run it again",
+        "it did not start: fix the error, and run it again",
     ]
 
 

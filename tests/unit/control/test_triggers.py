@@ -1,4 +1,4 @@
-"""Triggers on a virtual clock: every firing starts one execution, also if servers stop in between."""
+"""Triggers on a virtual clock: every firing starts one execution, even if servers stop in between."""
 
 from __future__ import annotations
 

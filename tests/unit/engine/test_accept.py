@@ -124,7 +124,7 @@ def test_time_wakes_a_frame_and_not_before_its_time() -> None:
     with pytest.raises(Rejected, match="not-yet"):
         accept(made.program, made.state, Wake(frame="start#1"), START + timedelta(seconds=4))
     told = accept(made.program, made.state, Wake(frame="start#1"), START + timedelta(seconds=5))
-    # A task that waits has nothing to give back but that it is over; a retry goes on with its next call.
+    # A task that waits has nothing to give back but that it is over; a retry continues with its next call.
     assert told == [facts.FrameResumed(frame="start#1", output=Output())]
 
 

@@ -1,4 +1,4 @@
-"""Settling: what is looked at, and how it goes on when a commit is full."""
+"""Settling: what is looked at, and how it continues when a commit is full."""
 
 from __future__ import annotations
 

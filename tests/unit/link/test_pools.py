@@ -266,7 +266,7 @@ async def test_only_servers_start_and_command_executions() -> None:
         a.held = ("ea", "start#1", (9, 9))
         assert "no longer holds" in await refusal(a.link.command("ea", EndLoop(run="start#1", picked={})))
         a.held = ("ea", "start#1", grant.epoch)
-        await a.link.command("ea", EndLoop(run="start#1", picked={}))  # it is no loop, so nothing happens
+        await a.link.command("ea", EndLoop(run="start#1", picked={}))  # it is not a loop, so nothing happens
         assert {id: live.state.status for id, live in server.control.executions.items()} == dict.fromkeys(
             ("ea", "eb", "ec"), "running"
         )
@@ -281,7 +281,7 @@ async def test_a_worker_reads_only_the_tree_of_its_execution_and_its_playbook() 
             "named", playbooks.digests["of_a"],
             Start(workload={"rows_ref": {"type": "relational", "locator": {"execution_id": "eb", "run": "x#1"}}}),
         )  # fmt: skip
-        assert "another key" in await refusal(a.link.iterations("ea", "start#1")), "it holds no frame yet"
+        assert "a different key" in await refusal(a.link.iterations("ea", "start#1")), "it holds no frame yet"
         await a.begin("ea")
         for work in (a.link.iterations("eb", "start#1"), a.link.parent("eb"), a.link.parent("ec")):
             with pytest.raises(NotFound, match="in the tree of ea"):
@@ -306,7 +306,9 @@ async def test_a_report_concerns_its_own_frame_and_calls_only_what_its_step_call
         other = (task_done("start#1[1]", Output(data=1)),)
         running = TaskStarted(frame="x#1", call=1, task="start", started_at=SystemClock().now())
         for parts in ({"facts": other}, {"running": running}, {"parked": parked(child("x", "k"), frame="x#1")}):
-            assert "report other frames" in await refusal(a.link.report("ea", report("start#1", grant.epoch, **parts)))
+            assert "report frames other than" in await refusal(
+                a.link.report("ea", report("start#1", grant.epoch, **parts))
+            )
         own = child_id("ea/start#1/1")
         for until, words in (
             (child("of_b", own), "may not start this playbook"),
@@ -376,9 +378,9 @@ async def test_messages_without_the_key_of_their_pool_are_refused() -> None:
         a, server, playbooks = at.a, at.server, at.playbooks
         for identity, words in (
             (None, "only sealed messages"),
-            (LinkIdentity("b", A, SystemClock(), worker="w"), "another key than the server"),
+            (LinkIdentity("b", A, SystemClock(), worker="w"), "a different key from the server"),
             (LinkIdentity("c", A, SystemClock(), worker="w"), 'no key of the pool "c"'),
-            (LinkIdentity(SERVER, A, SystemClock(), worker="w"), "another key than the server"),
+            (LinkIdentity(SERVER, A, SystemClock(), worker="w"), "a different key from the server"),
         ):
             link = link_of(a.transport, identity)
             with pytest.raises(Unavailable, match=words):
@@ -398,7 +400,7 @@ async def test_a_message_counts_once_and_only_on_its_subject() -> None:
         grant = await b.begin("eb")
         await seen.close()
         sealed = messages[0]
-        for subject, words in ((f"noetl.ask.{number}.b", b""), (f"noetl.ask.{number}.a", b"another key")):
+        for subject, words in ((f"noetl.ask.{number}.b", b""), (f"noetl.ask.{number}.a", b"a different key")):
             reply = await a.transport.request(subject, [sealed])
             assert words in reply
             assert b"grant" not in reply

@@ -80,7 +80,7 @@ def test_without_the_same_link_key_nothing_is_told_and_the_words_say_what_to_do(
     async def work() -> None:
         safe = OneSecret()
         async with holding_worker(connector(), safe) as at:
-            assert "another link key" in await words_of(at.secrets(OTHER))
+            assert "a different link key" in await words_of(at.secrets(OTHER))
             assert "no link key" in await words_of(at.secrets(None))
         async with holding_worker(connector(), safe, key=None) as at:
             assert "server has no link key" in await words_of(at.secrets())

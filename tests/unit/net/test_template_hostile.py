@@ -409,7 +409,7 @@ UNREADABLE = [
     "{% trans %}a{% endtrans %}",
 ]
 
-# Statements that no template may have, and loops that go on too long.
+# Statements that no template may have, and loops that continue too long.
 STATEMENTS = [
     "{% set x = 'A' * 10**9 %}",
     "{% set ns = namespace(a=1) %}",

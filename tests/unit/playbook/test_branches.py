@@ -115,7 +115,7 @@ def test_the_pipeline_has_no_problems() -> None:
             ("duplicate-task", 7, 49),
             'task "choose_0" is defined twice: one of them has no name of its own, and gets this one',
         ),
-        ("choose: [{else: {then: {do: break, kind: noop}}}]", ("unknown-key", 7, 31), '"do" belongs into a rule: spec.policy.rules of a task'),
+        ("choose: [{else: {then: {do: break, kind: noop}}}]", ("unknown-key", 7, 31), '"do" belongs in a rule: spec.policy.rules of a task'),
     ],
 )  # fmt: skip
 def test_a_bad_form_is_reported_where_it_stands(body: str, problem: tuple[str, int, int], message: str) -> None:

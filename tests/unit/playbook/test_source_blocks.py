@@ -10,7 +10,7 @@ from tests.source_documents import DOCUMENTS, SEEDS, Block, blocks, stands_in
 
 ROOT = Path(__file__).parents[3]
 
-# Blocks that are no part of a playbook, and the tests of their content.
+# Blocks that are not part of a playbook, and the tests of their content.
 NOT_RUN = {
     "000 §9.1": ("JSON of a reference in an event; 004 §7.4 replaces it", "tests/e2e/test_source_documents.py"),
     "000 §Appendix A": ("a grammar", "tests/unit/playbook/test_json_schema.py"),

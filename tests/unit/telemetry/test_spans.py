@@ -268,7 +268,7 @@ def test_an_http_request_carries_the_span_of_its_call() -> None:
 
 
 def test_a_request_of_a_retried_execution_carries_the_span_of_its_own_call() -> None:
-    """The frame goes on where it failed, and what it had done before counts (D69)."""
+    """The frame continues where it failed, and what it had done before counts (D69)."""
     heard: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:

@@ -66,7 +66,7 @@ def test_a_value_is_data_in_every_position(shell: str, position: str, tmp_path: 
     source, expected = POSITIONS[position]
     for value in HOSTILE:
         if position == "default without quotes" and not value:
-            continue  # an empty word is no argument there
+            continue  # an empty word is not an argument there
         assert output(shell, tmp_path, source, x=value) == expected.replace("{}", value), repr(value)
 
 

@@ -268,11 +268,11 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "a run that ends twice": (
         again(CHAINED[:7], 7),
-        [(8, "ended-twice", "start#1 has ended already and ends again with step.done")],
+        [(8, "ended-twice", "start#1 has already ended and ends again with step.done")],
     ),
     "a run that ends well and then badly": (
         after(CHAINED[:7], 7, facts.StepFailed(run="start#1", error=ERROR)),
-        [(8, "ended-twice", "start#1 has ended already and ends again with step.failed")],
+        [(8, "ended-twice", "start#1 has already ended and ends again with step.failed")],
     ),
     "a call after the end of its run": (
         after(CHAINED[:7], 7, CHAINED[5]),
@@ -341,7 +341,7 @@ PLANTED: dict[str, tuple[Log, list[tuple[int, str, str]]]] = {
     ),
     "an iteration that lands twice": (
         again(LOOPED[:8], 8),
-        [(9, "iteration-twice", "start#1[0] has ended already")],
+        [(9, "iteration-twice", "start#1[0] has already ended")],
     ),
     "an iteration that lands before its last task": (
         [*instead(LOOPED[:7], 7, next=1), LOOPED[7]],

@@ -283,7 +283,7 @@ export interface paths {
         };
         /**
          * List the sessions of the web UI
-         * @description Sessions that have ended by themselves are listed until the next sign-in.
+         * @description Expired sessions are listed until the next sign-in.
          */
         get: operations["sessions"];
         put?: never;
@@ -704,7 +704,7 @@ export interface paths {
         put?: never;
         post?: never;
         /**
-         * Delete an ended execution, and the executions that it called
+         * Delete a finished execution, and the executions that it called
          * @description Its log is deleted at once. Its stored results follow: on PostgreSQL soon after, in a file with `noetl gc`.
          *
          *     An execution that another one called is deleted with its caller.
@@ -875,7 +875,7 @@ export interface paths {
          *     The response is the output data of the playbook, or the answer of a `respond` task.
          *     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
          *     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
-         *     message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
+         *     message of its error; one that takes longer than 300 s, or than `Prefer` permits, continues and gives 202.
          */
         post: operations["run"];
         delete?: never;
@@ -8205,9 +8205,9 @@ export interface operations {
                 /** @description only those that have not ended */
                 open?: boolean;
                 path?: string | null;
-                /** @description only of this version; needs `path` */
+                /** @description only executions of this version; needs `path` */
                 version?: number | null;
-                /** @description only of this text of a playbook */
+                /** @description only executions of the playbook text with this digest */
                 digest?: string | null;
                 /** @description only with this label, `key=value`; several: with all of them */
                 label?: string[] | null;
@@ -13514,9 +13514,9 @@ export interface operations {
             query?: {
                 /** @description `last` of the previous page */
                 after?: number;
-                /** @description only of a step, a run, a frame or a call */
+                /** @description only lines of a step, a run, a frame or a call */
                 step?: string | null;
-                /** @description only of calls that failed */
+                /** @description only lines of failed calls */
                 failed?: boolean;
             };
             header?: never;
@@ -13641,9 +13641,9 @@ export interface operations {
     logs_text: {
         parameters: {
             query?: {
-                /** @description only of a step, a run, a frame or a call */
+                /** @description only lines of a step, a run, a frame or a call */
                 step?: string | null;
-                /** @description only of calls that failed */
+                /** @description only lines of failed calls */
                 failed?: boolean;
             };
             header?: never;
@@ -13770,7 +13770,7 @@ export interface operations {
             query?: {
                 /** @description `last` of the previous page */
                 after?: number;
-                /** @description only of a step, a run, a frame or a call */
+                /** @description only lines of a step, a run, a frame or a call */
                 step?: string | null;
             };
             header?: {
@@ -15321,7 +15321,7 @@ export interface operations {
     triggers: {
         parameters: {
             query?: {
-                /** @description only of this playbook */
+                /** @description only triggers of this playbook */
                 path?: string | null;
             };
             header?: never;

@@ -178,7 +178,7 @@ def archive_of(files: dict[str, str]) -> bytes:
 
 @asynccontextmanager
 async def _removed(session: aiohttp.ClientSession, name: str) -> AsyncIterator[None]:
-    """Removes the container at the end, also when the call is cancelled."""
+    """Removes the container at the end, even when the call is cancelled."""
     try:
         yield
     finally:

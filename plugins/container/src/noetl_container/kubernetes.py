@@ -151,7 +151,7 @@ class _Api:
 
 @asynccontextmanager
 async def _removed(api: _Api, name: str) -> AsyncIterator[None]:
-    """Removes the objects at the end, also when the call is cancelled."""
+    """Removes the objects at the end, even when the call is cancelled."""
     try:
         yield
     finally:

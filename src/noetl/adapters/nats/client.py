@@ -137,7 +137,7 @@ class _Parser(Parser):
                     sid = int(words[2])
                     head = int(words[-2]) if words[0] == b"HMSG" else 0
                 except (ValueError, IndexError):
-                    raise ProtocolError("a line of NATS cannot be read") from None
+                    raise ProtocolError("a NATS protocol line cannot be read") from None
                 after += size + 2
                 if after > len(data):
                     self._needed = after - at
@@ -149,7 +149,7 @@ class _Parser(Parser):
                 client.control(data[at:end])
             at = after
         if len(data) - at > LINE_MAX:
-            raise ProtocolError("a line of NATS is too long")
+            raise ProtocolError("a NATS protocol line is too long")
         return at
 
 
@@ -199,12 +199,12 @@ class DirectClient(NatsClient):
                 try:
                     info = json.loads(rest)
                 except ValueError:
-                    raise ProtocolError("the INFO of NATS cannot be read") from None
+                    raise ProtocolError("the NATS INFO message cannot be read") from None
                 self._tasks.spawn(self._process_info(info))
             case b"+OK":
                 pass
             case _:
-                raise ProtocolError("an unknown line of NATS")
+                raise ProtocolError("an unknown NATS protocol line")
 
     async def _report(self, error: Exception) -> None:
         await self._error_cb(error)

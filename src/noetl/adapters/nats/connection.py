@@ -1,4 +1,4 @@
-"""The connection of a process to NATS: it implements `Transport`, and it reconnects by itself.
+"""The connection of a process to NATS: it implements `Transport`, and it reconnects automatically.
 
 Replies arrive through one subscription of our own, because nats-py waits with `wait_for`, which may swallow a
 cancellation on Python 3.11. No error and no `repr` contains an address, because it may contain a password.
@@ -407,7 +407,7 @@ class NatsConnection:
         """NATS does not answer a request that the user may not send. The client writes the subject in lower case."""
         for pending in self._pending.values():
             if pending.subject is not None and pending.subject.lower() == subject.lower():
-                pending.fail(Unavailable(f"the user of NATS may not publish to {pending.subject}"))
+                pending.fail(Unavailable(f"the NATS user may not publish to {pending.subject}"))
 
     async def _on_disconnected(self) -> None:
         self._fail_pending("the connection to NATS was lost")

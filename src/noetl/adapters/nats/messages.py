@@ -172,7 +172,7 @@ async def _handling(
 
     def on_denied(denied: str) -> None:
         if subject is not None and denied.lower() == subject.lower():
-            inbox.end(Rejected("denied", f'the user of NATS may not subscribe to "{subject}"'))
+            inbox.end(Rejected("denied", f'the NATS user may not subscribe to "{subject}"'))
 
     workers = [asyncio.ensure_future(work()) for _ in range(AT_ONCE)]
     for each in workers:

@@ -1,4 +1,4 @@
-"""The users of NATS for isolated pools: one for servers, and one for each pool that reaches only its own subjects.
+"""The NATS users for isolated pools: one for servers, and one for each pool that reaches only its own subjects.
 
 `nats_users` writes the part of the NATS configuration that `noetl up` uses and `noetl nats-users` prints.
 """
@@ -19,7 +19,7 @@ POOL_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,200}")
 
 
 class NatsUser(NamedTuple):
-    """A user of NATS. The password is a quoted string, or the name of an environment variable with a dollar sign."""
+    """A NATS user. The password is a quoted string, or the name of an environment variable with a dollar sign."""
 
     name: str
     password: str

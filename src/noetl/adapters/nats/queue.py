@@ -42,7 +42,7 @@ NEXT: Final = subjects.NEXT
 PULL_S: Final = 5.0
 HEARTBEAT_S: Final = 2.0  # of the server while a pull waits; two missed ones: it does not know of the pull
 # A missing stream is created after this delay and never at once: nats-server 2.15 reuses the files of a
-# stream that is created while its namesake is being deleted, and then stores nothing any more.
+# stream that is created while its namesake is being deleted, and then stores nothing.
 RECREATE_S: Final = 0.5
 TIMEOUTS_MAX: Final = 2  # puts in a row without an answer; then the stream counts as broken in this way
 LINGER_S: Final = 0.02  # how long a taker of several pointers waits for more after the first
@@ -88,7 +88,7 @@ class WorkStream:
         self._replicas = replicas
 
     async def create(self) -> None:
-        """Raises Unavailable, also if another program uses the name or the subjects of the stream."""
+        """Raises Unavailable, even if another program uses the name or the subjects of the stream."""
         config: dict[str, JSON] = {
             "name": STREAM,
             "subjects": [f"{SUBJECT}.>"],
@@ -320,7 +320,7 @@ class NatsQueue:
         try:
             while self._wanted():
                 end: _PullEnd = "unknown"
-                with suppress(Unavailable):  # the connection comes back by itself
+                with suppress(Unavailable):  # the connection comes back automatically
                     if not self._opened:
                         await self.open()
                     end = await self._pull_once(pool)
@@ -372,7 +372,7 @@ class NatsQueue:
             self._pull_end.set_result(end)
 
     def _release_takers(self) -> None:
-        """Return from `take`, possibly with nothing, so that callers can check whether to go on."""
+        """Return from `take`, possibly with nothing, so that callers can check whether to continue."""
         while self._takers:
             self._takers.popleft().finish()
 

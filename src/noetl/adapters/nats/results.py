@@ -180,7 +180,7 @@ class NatsResults:
 
 
 async def _ignore(_error: Exception) -> None:
-    """The client reconnects by itself; requests fail meanwhile."""
+    """The client reconnects automatically; requests fail meanwhile."""
 
 
 def _instant(text: Any) -> datetime:

@@ -27,7 +27,7 @@ _LOCK: Final = """
 INSERT INTO noetl.buckets (key, idle_at) VALUES ($1, $2)
 ON CONFLICT (key) DO UPDATE SET key = excluded.key RETURNING tokens, at, idle_at, xmax = 0 AS is_new
 """
-# With each new key, some rows that mean nothing any more are deleted: a full bucket and a missing one are the same.
+# With each new key, some obsolete rows are deleted: a full bucket and a missing one are the same.
 _PRUNE: Final = """
 DELETE FROM noetl.buckets WHERE key IN (
     SELECT key FROM noetl.buckets WHERE idle_at <= $1 AND key <> $2 AND NOT EXISTS (

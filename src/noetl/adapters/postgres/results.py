@@ -150,7 +150,7 @@ class PostgresResults:
                 await pool.execute("UPDATE noetl_results SET key = $2 WHERE id = $1", id, name.key)
                 return
             except asyncpg.UniqueViolationError:
-                pass  # the same result is stored already
+                pass  # the same result is already stored
         await self.forget(id)
 
     async def forget(self, id: int) -> None:

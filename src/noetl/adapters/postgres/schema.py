@@ -227,7 +227,7 @@ CREATE INDEX buckets_idle ON noetl.buckets (idle_at);
 """
 
 _UNNOTIFIED: Final = """
-CREATE TABLE noetl.unnotified ( -- ended executions whose notifications may not have started
+CREATE TABLE noetl.unnotified ( -- finished executions whose notifications may not have started
     execution_id text PRIMARY KEY,
     seq          bigint NOT NULL, -- of their last fact
     at           timestamptz NOT NULL

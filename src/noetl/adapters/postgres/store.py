@@ -280,7 +280,7 @@ _SEARCH: Final = """
 
 
 def _where(wanted: ExecutionFilter, before: str | None = None) -> tuple[str, list[_Value]]:
-    """The clause and its values. A status is no parameter: the plan must know which index fits."""
+    """The clause and its values. A status is not a parameter: the plan must know which index fits."""
     conditions, values = list[str](), list[_Value]()
 
     def add(condition: str, value: _Value) -> None:

@@ -224,7 +224,7 @@ CREATE TABLE buckets ( -- of rates; a missing one is full
 """
 
 _UNNOTIFIED: Final = """
-CREATE TABLE unnotified ( -- ended executions whose notifications may not have started
+CREATE TABLE unnotified ( -- finished executions whose notifications may not have started
     execution_id TEXT PRIMARY KEY,
     seq          INTEGER NOT NULL, -- of their last fact
     at           INTEGER NOT NULL

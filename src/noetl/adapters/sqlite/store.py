@@ -221,7 +221,7 @@ _SEARCH: Final = r"""
 
 
 def _where(wanted: ExecutionFilter, before: str | None = None) -> tuple[str, _Values]:
-    """The clause and its values. A status is no parameter: the plan must know which index fits."""
+    """The clause and its values. A status is not a parameter: the plan must know which index fits."""
     found: list[tuple[str, _Values]] = []
     if before is not None:
         found.append((_BEFORE, (before,)))

@@ -25,7 +25,9 @@ PAGE: Final = 1_000
 @app.command(name="audit-log")
 def audit_log(
     *,
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="The last 12h, 2d, 4w, …")] = "1d",
+    since: Annotated[
+        str, typer.Option("--since", metavar="TIME", help="Only entries of the last 12h, 2d, 4w, …")
+    ] = "1d",
     action: Annotated[
         str | None,
         typer.Option(
@@ -66,7 +68,7 @@ def audit_log(
         found = asyncio.run(run())
         items = [AuditItem.from_record(each) for each in found]
         if not items and not reporter.json:
-            reporter.errors.line(f"nothing to list: there is no entry of the last {since}")
+            reporter.errors.line(f"nothing to list: there are no entries of the last {since}")
             return 0
         return reporter.show(msgspec.to_builtins(items), _lines(found))
 

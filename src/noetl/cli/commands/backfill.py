@@ -27,13 +27,15 @@ Length: TypeAlias = Annotated[
     str, typer.Option("--every", metavar="LENGTH", help="The length of a window: 1h, 6h, 1d, 1w, 1mo.")
 ]
 InFlight: TypeAlias = Annotated[
-    int, typer.Option("--in-flight", min=1, max=1_000, metavar="N", help="Windows that run at once.")
+    int,
+    typer.Option("--in-flight", min=1, max=1_000, metavar="N", help="The number of windows that run at the same time."),
 ]
 Missing: TypeAlias = Annotated[
-    bool, typer.Option("--missing", help="Only windows that no earlier backfill has run successfully.")
+    bool, typer.Option("--missing", help="Run only windows that no earlier backfill has run successfully.")
 ]
 Zone: TypeAlias = Annotated[
-    str, typer.Option("--timezone", metavar="ZONE", help="Of times and calendar days: Europe/Zurich.")
+    str,
+    typer.Option("--timezone", metavar="ZONE", help="The time zone of --from, --to and calendar days: Europe/Zurich."),
 ]
 
 
@@ -50,7 +52,7 @@ def backfill(
     end: To,
     every: Length = "1d",
     in_flight: InFlight = 4,
-    reverse: Annotated[bool, typer.Option("--reverse", help="The newest window first.")] = False,
+    reverse: Annotated[bool, typer.Option("--reverse", help="Run the newest window first.")] = False,
     missing: Missing = False,
     timezone: Zone = "UTC",
     yes: Yes = False,
@@ -61,9 +63,10 @@ def backfill(
 ) -> None:
     """Run a playbook once for each window of time, as the children of one execution.
 
-    Each window is an ordinary execution with `workload.window`: `{start, end}` in RFC 3339. The plan is printed first;
-    on a terminal you are asked, elsewhere it needs --yes. Exits like `run`: with 1 when a window failed; the others run
-    anyway, and --missing repeats those that failed. JSON is that of `run`; of a plan alone, `{status, windows}`.
+    Each window is an ordinary execution with `workload.window`: `{start, end}` in RFC 3339. The plan is printed first.
+    On a terminal the command asks for confirmation; elsewhere it needs --yes. A failed window does not stop the others:
+    the command then exits with 1, and --missing repeats the failed windows. JSON is that of `run`, or for a plan
+    `{status, windows}`.
 
     \b
     Examples:

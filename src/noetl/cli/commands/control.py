@@ -31,7 +31,7 @@ def resume(
     id: Id,
     *,
     no_breakpoints: Annotated[
-        bool, typer.Option("--no-breakpoints", help="Remove its breakpoints, and release what they hold.")
+        bool, typer.Option("--no-breakpoints", help="Remove its breakpoints, and release everything that they hold.")
     ] = False,
     db: Db = None,
     server: Server = None,
@@ -40,8 +40,9 @@ def resume(
 ) -> None:
     """Continue an execution that was interrupted or paused.
 
-    An execution that another process runs is left alone; one that has ended is only shown. Exits like `run`.
-    An execution that a server runs is followed. What a breakpoint holds stays held: `noetl debug` continues it.
+    If another process runs the execution, the command is refused. If it has ended, its result is shown. If a server
+    runs it, its progress is shown. Work that a breakpoint holds stays held: `noetl debug` continues it.
+    Exits like `run`.
 
     \b
     Examples:
@@ -71,7 +72,7 @@ RetriedStep = Annotated[
     typer.Option(
         "--step",
         metavar="STEP",
-        help="Only the failures of this step, also handled ones.",
+        help="Retry only the failures of this step, including handled ones.",
         autocompletion=complete_step,
     ),
 ]
@@ -81,7 +82,7 @@ RetriedIterations = Annotated[
         "--iteration",
         metavar="N",
         min=0,
-        help="Only this iteration of the loop of --step, from 0; may be repeated. Others stay failed.",
+        help="Retry only this iteration of the loop of --step, counted from 0; may be repeated.",
     ),
 ]
 
@@ -93,7 +94,7 @@ def retry(
     step: RetriedStep = None,
     iteration: RetriedIterations = None,
     from_start: Annotated[
-        bool, typer.Option("--from-start", help="From the first task, not from the one that failed.")
+        bool, typer.Option("--from-start", help="Start with the first task instead of the failed one.")
     ] = False,
     path: PathPattern = None,
     status: Statuses = None,
@@ -109,11 +110,11 @@ def retry(
 ) -> None:
     """Retry the failed parts of a finished execution, and run it to its end.
 
-    What succeeded is kept: iterations, and the tasks before the failed one. The text of the playbook is the one
-    that the execution started with; `noetl fork` continues with a corrected one. Exits like `run`.
+    Successful iterations, and the tasks before the failed one, are kept. The execution keeps the playbook text that it
+    started with; `noetl fork` continues with a corrected one. Exits like `run`.
 
-    Without an ID it retries all executions that the options choose, at most 1,000 that no other one called. It prints
-    its plan first. On a terminal it asks; elsewhere it needs --yes, and without it does nothing.
+    Without an ID it retries all executions that match the options, at most 1,000, without child executions. It prints
+    its plan first. On a terminal it asks for confirmation; elsewhere it does nothing unless --yes is given.
     JSON is then `{action, executions}`, with a `result` for each.
 
     \b
@@ -179,7 +180,7 @@ def pause(id: Id, *, db: Db = None, server: Server = None, format: Format = "aut
 
     async def work(reporter: Reporter, execution: Execution) -> int:
         if (await execution.info()).status == "paused":
-            return reporter.execution("paused", "it is paused already")
+            return reporter.execution("paused", "it is already paused")
         await execution.pause()
         name = f"{short(execution.id)}{execution.session.hint}"
         return reporter.execution("paused", f"paused; continue with: noetl resume {name}")
@@ -191,9 +192,11 @@ def pause(id: Id, *, db: Db = None, server: Server = None, format: Format = "aut
 def cancel(
     id: OptionalId = None,
     *,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, for the log.")] = "",
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="The reason, which is recorded in the log.")
+    ] = "",
     compensate: Annotated[
-        bool, typer.Option("--compensate", help="Then undo its completed steps, as their `compensate` says.")
+        bool, typer.Option("--compensate", help="Then undo the completed steps with their `compensate` tasks.")
     ] = False,
     path: PathPattern = None,
     status: Statuses = None,
@@ -211,9 +214,9 @@ def cancel(
     JSON is `{execution_id, status}`; the status is `cancelling` while calls still run, and `running` while
     completed steps are undone.
 
-    Without an ID it cancels all executions that the options choose, at most 1,000. It prints its plan first. On a
-    terminal it asks; elsewhere it needs --yes, and without it does nothing. JSON is then `{action, executions}`,
-    with a `result` for each.
+    Without an ID it cancels all executions that match the options, at most 1,000. It prints its plan first. On a
+    terminal it asks for confirmation; elsewhere it does nothing unless --yes is given. JSON is then
+    `{action, executions}`, with a `result` for each.
 
     \b
     Examples:
@@ -253,11 +256,14 @@ def signal(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal that a `wait` task waits for.")],
     *,
     data: Annotated[
-        str | None, typer.Option("--data", metavar="YAML", help="Its data: the `output.data` of the task.")
+        str | None,
+        typer.Option("--data", metavar="YAML", help="The data of the signal. It becomes `output.data` of the task."),
     ] = None,
     frame: Annotated[
         str | None,
-        typer.Option("--frame", metavar="FRAME", help="Only for this wait, such as ask#1[2]; else for all of them."),
+        typer.Option(
+            "--frame", metavar="FRAME", help="Send it only to this waiting frame, such as ask#1[2]. Default: to all."
+        ),
     ] = None,
     db: Db = None,
     server: Server = None,

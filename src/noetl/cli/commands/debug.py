@@ -1,4 +1,4 @@
-"""`noetl debug`: run a playbook up to breakpoints, look at values, change them, go on."""
+"""`noetl debug`: run a playbook up to breakpoints, look at values, change them, continue."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def debug(
     dialect: Dialect = "canonical",
     format: Format = "auto",
 ) -> None:
-    """Run a playbook up to breakpoints: look at values, change them, run one task, go on.
+    """Run a playbook with breakpoints: read and change values, run single tasks, continue.
 
     Without --break it stops before the first step. It reads commands from the terminal or standard input:
     `continue`, `step`, `where`, `print EXPR`, `set PATH VALUE`, `quit`, or their first letters; `help` lists all.
-    At the end of the input the execution is paused, and the way to go on is printed. What is held is in the log:
-    it survives a crash, and `noetl debug ID` returns to it. Ctrl-C stops before the next step or task.
+    At the end of the input the execution is paused, and the command that continues it is printed. The log records
+    what is held, so it survives a crash, and `noetl debug ID` returns to it. Ctrl-C stops before the next step or task.
     Exits like `run`.
 
     \b

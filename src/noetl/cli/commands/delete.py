@@ -1,4 +1,4 @@
-"""`noetl delete`: delete ended executions, with the executions that they called."""
+"""`noetl delete`: delete finished executions, with the executions that they called."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def delete(
 ) -> None:
     """Delete executions that have ended: their logs, and the executions that they called.
 
-    It prints its plan first. On a terminal it asks; elsewhere it needs --yes, and without it does nothing.
-    `noetl gc` then frees the stored results in a file; a server with PostgreSQL frees them itself.
-    An execution that another one called is deleted with its caller. The audit trail keeps who deleted what.
-    JSON is `{deleted, executions}`; without --yes `deleted` is 0. Without an ID it deletes all executions that the
-    options choose, at most 1,000; JSON is then `{action, executions}`, with a `result` for each.
+    It prints its plan first. On a terminal it asks for confirmation; elsewhere it does nothing unless --yes is given.
+    With a database file, `noetl gc` then deletes the stored results; a server with PostgreSQL deletes them itself.
+    A child execution is deleted with its parent. The audit trail records who deleted what.
+    JSON is `{deleted, executions}`; without --yes `deleted` is 0. Without an ID it deletes all executions that match
+    the options, at most 1,000; JSON is then `{action, executions}`, with a `result` for each.
 
     \b
     Examples:

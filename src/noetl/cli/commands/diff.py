@@ -21,17 +21,17 @@ _STYLES: dict[str, Style] = {"added": "added", "removed": "removed"}
 @app.command()
 def diff(
     a: Annotated[str, typer.Argument(metavar="A", help="An execution, a file, or a playbook as path@version.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same for the other one.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The other execution, file or playbook.")],
     *,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
 ) -> None:
-    """Show what differs between two executions, or by meaning between two playbooks.
+    """Show the differences between two executions, or the differences in meaning between two playbooks.
 
     Executions: workload, route, output, and for each step its runs, status, calls, retries, inputs and outputs;
-    durations are listed, but are no difference. Playbooks: steps, tasks and arcs that were added, removed or changed;
-    layout and comments do not count. Exits with 0 when they are the same, with 1 when they differ.
+    durations are listed, but do not count as differences. Playbooks: steps, tasks and arcs that were added, removed
+    or changed; layout and comments do not count. Exits with 0 when they are the same, with 1 when they differ.
     JSON is `{differs, routes, steps, …}` for executions, `{differs, changes}` for playbooks.
 
     \b

@@ -29,10 +29,10 @@ EventsChoice: TypeAlias = Literal["auto", "rich", "plain", "jsonl", "json"]
 def events(
     id: Id,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the execution has ended.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the execution ends.")] = False,
     first: Annotated[int, typer.Option("--from", min=1, metavar="SEQ", help="Start with this fact.")] = 1,
     format: Annotated[
-        EventsChoice, typer.Option(help="`jsonl` is one event per line, `json` an array of them.")
+        EventsChoice, typer.Option(help="`jsonl` prints one JSON object per line, `json` prints one array.")
     ] = "auto",
     db: Db = None,
     server: Server = None,

@@ -53,13 +53,13 @@ def explain(
         ),
     ] = None,
     *,
-    graph: Annotated[GraphChoice | None, typer.Option(help="Draw it instead of describing it.")] = None,
+    graph: Annotated[GraphChoice | None, typer.Option(help="Draw the net instead of describing the playbook.")] = None,
     task: Annotated[
         str | None, typer.Option(metavar="STEP.TASK", help="One task: its effective spec, fields, rules and reads.")
     ] = None,
     output: Out = None,
     dialect: Dialect = "canonical",
-    format: Annotated[FormatChoice, typer.Option(help="With an execution: how to print it.")] = "auto",
+    format: Annotated[FormatChoice, typer.Option(help="With an execution: the output format.")] = "auto",
     db: Db = None,
     server: Server = None,
 ) -> None:

@@ -54,10 +54,11 @@ def fork(
 ) -> None:
     """Continue an execution in a new one, with a corrected playbook; its finished work is kept.
 
-    A finished run is kept if the text of its tasks and the values that they read are the same; everything else, and
-    what depends on it, is done again. The plan is printed first; on a terminal you are asked, elsewhere it needs --yes.
-    The old execution must have ended or be paused, unless --at names an event. Its secret inputs are taken over; after
-    an end with ok they are deleted, and --secret gives them again. Exits like `run`. JSON is `{plan: {kept, redone,
+    A finished run is kept if the text of its tasks and the values that they read are the same. Everything else, and
+    everything that depends on it, runs again. The plan is printed first. On a terminal the command asks for
+    confirmation; elsewhere it needs --yes. The old execution must have ended or be paused, unless --at names an event.
+    The fork receives its secret inputs. They are deleted when an execution ends with ok: then give them again with
+    --secret. Exits like `run`. JSON is `{plan: {kept, redone,
     new}}`, and with --yes also `execution_id` and what `run` prints.
 
     \b

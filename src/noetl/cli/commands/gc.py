@@ -1,4 +1,4 @@
-"""`noetl gc`: delete stored results that nothing refers to any more."""
+"""`noetl gc`: delete stored results that nothing refers to."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ REASONS = {"orphan": "orphan", "gone": "of a deleted execution", "expired": "exp
 def gc(
     *,
     older_than: Annotated[
-        str, typer.Option("--older-than", metavar="TIME", help="Only older results: 90m, 24h, 7d.")
+        str, typer.Option("--older-than", metavar="TIME", help="Only results older than 90m, 24h, 7d, …")
     ] = "24h",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Delete nothing; print what would be deleted.")] = False,
     format: Format = "auto",
     db: Db = None,
 ) -> None:
     """Delete stored results that are no longer needed.
 
-    These are: results of ended executions that no log refers to; results whose `ttl` has passed; results of
+    These are: results of finished executions that no log refers to; results whose `ttl` has passed; results of
     executions that do not exist; and parts of results that were never finished.
     JSON is `{dry_run, results, bytes, dropped}`.
 
@@ -69,7 +69,7 @@ def _lines(report: GarbageReport) -> Iterator[list[Styled]]:
         size = sum(each.bytes for each in results)
         yield [Styled(store, "name"), Styled(f": {count(len(results), 'result')}, {size:,} bytes ({text})")]
     if not report.dropped:
-        yield [Styled("nothing to delete: every result is needed, or too young")]
+        yield [Styled("nothing to delete: every result is still needed, or too new")]
     elif report.dry_run:
         yield [Styled(f"would delete {count(report.results, 'result')}, {report.bytes:,} bytes", "warning")]
     else:

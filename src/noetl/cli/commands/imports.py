@@ -33,14 +33,14 @@ def openapi(
     *,
     output: Annotated[str, typer.Option("--output", "-o", metavar="FOLDER", help="The folder to write to.")],
     name: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Name of the playbook; by default from the title.")
+        str | None, typer.Option(metavar="NAME", help="The name of the playbook. Default: derived from the title.")
     ] = None,
     start: Annotated[
         str | None, typer.Option(metavar="OPERATION", help="The operation that the step `start` calls.")
     ] = None,
     only: Annotated[
         list[str] | None,
-        typer.Option(metavar="WORD", help="Only operations with this id, tag, or beginning of the path; repeatable."),
+        typer.Option(metavar="WORD", help="Only operations with this id, tag or path prefix; may be repeated."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Also overwrite files that were edited.")] = False,
 ) -> None:

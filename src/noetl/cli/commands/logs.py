@@ -26,13 +26,13 @@ def logs(
     step: Annotated[
         str | None,
         typer.Argument(
-            metavar="[STEP]", help="Only of this step, run, iteration or call.", autocompletion=complete_step
+            metavar="[STEP]", help="Only lines of this step, run, iteration or call.", autocompletion=complete_step
         ),
     ] = None,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until the execution has ended.")] = False,
-    failed: Annotated[bool, typer.Option("--failed", help="Only of calls that failed.")] = False,
-    format: Annotated[LogsChoice, typer.Option(help="`jsonl` is one JSON object per line.")] = "text",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing until the execution ends.")] = False,
+    failed: Annotated[bool, typer.Option("--failed", help="Only lines of failed calls.")] = False,
+    format: Annotated[LogsChoice, typer.Option(help="`jsonl` prints one JSON object per line.")] = "text",
     db: Db = None,
     server: Server = None,
 ) -> None:

@@ -16,7 +16,7 @@ from noetl.session.errors import UsageError
 def mcp(
     *,
     read_only: Annotated[
-        bool, typer.Option("--read-only", help="Without the tools that run, fork, signal or cancel executions.")
+        bool, typer.Option("--read-only", help="Leave out the tools that run, fork, signal or cancel executions.")
     ] = False,
     db: Db = None,
     server: Server = None,
@@ -24,8 +24,9 @@ def mcp(
     """Serve an agent over standard input and output, with the Model Context Protocol.
 
     Clients start it themselves. Its tools write, check, plan, test, run, explain and fork playbooks; registered
-    playbooks with `metadata.expose_as_tool` are tools of their own. Executions run in this process and stop with it, or
-    with --server on a server. A server also offers the same tools over HTTP, at /mcp, with its tokens and roles.
+    playbooks with `metadata.expose_as_tool` are additional tools. Executions run in this process and stop with it;
+    with --server they run on the server. A server also offers the same tools over HTTP, at /mcp, with its tokens and
+    roles.
 
     \b
     Examples:

@@ -35,10 +35,10 @@ def migrate(
     ] = False,
     annotate: Annotated[bool, typer.Option("--annotate", help="Add the notes as comments.")] = False,
     keep_layout: Annotated[
-        bool, typer.Option("--keep-layout", help="Change only the lines that the migration changes; no `noetl fmt`.")
+        bool, typer.Option("--keep-layout", help="Keep the layout of all other lines; do not run `noetl fmt`.")
     ] = False,
     report: Annotated[
-        bool, typer.Option("--report", help="Only report on all playbooks of a folder: migrated, with notes, refused.")
+        bool, typer.Option("--report", help="Write nothing; report which playbooks of a folder can be migrated.")
     ] = False,
 ) -> None:
     """Rewrite a playbook of an older dialect, or of the public NoETL, in the canonical form.

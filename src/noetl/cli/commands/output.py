@@ -26,7 +26,9 @@ def output(
     step: Annotated[
         str | None,
         typer.Argument(
-            metavar="[STEP]", help="A step: its last run; or a run, as `fetch#2`.", autocompletion=complete_step
+            metavar="[STEP]",
+            help="A step (its last run is printed), or a run such as `fetch#2`.",
+            autocompletion=complete_step,
         ),
     ] = None,
     *,

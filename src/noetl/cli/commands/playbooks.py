@@ -29,7 +29,7 @@ def list_playbooks(
     context: typer.Context,
     *,
     archived: Annotated[bool, typer.Option("--archived", help="Include archived playbooks.")] = False,
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="At most this many.")] = 1_000,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The maximum number of playbooks to list.")] = 1_000,
     format: Format = "auto",
     db: Db = None,
     server: Server = None,
@@ -156,8 +156,8 @@ def roll_back(
 ) -> None:
     """Make an older version of a playbook the current one again. It keeps its number.
 
-    It prints the difference to the current version first. On a terminal it asks; elsewhere it needs --yes, and without
-    it does nothing. New executions and the triggers follow the older version; running executions continue.
+    It prints the difference to the current version first. On a terminal it asks for confirmation; elsewhere it does
+    nothing unless --yes is given. New executions and the triggers use the older version; running executions continue.
     JSON is `{path, version, replaces, digest, triggers, stopped, done}`.
 
     \b
@@ -171,7 +171,7 @@ def roll_back(
             difference = await session.playbooks.diff(path, plan.replaces, version)
             reporter.screen.lines(diff_lines(difference.diff.splitlines()))
             for name in plan.stopped:
-                reporter.screen.line(f"the trigger {visible(name)} no longer acts")
+                reporter.screen.line(f"the trigger {visible(name)} no longer fires")
         if confirmed(reporter, f"replace version {plan.replaces} with version {version}?", yes=yes):
             plan = await session.rollback(path, version)
         line = f"{visible(path)}: version {version} is current again, instead of version {plan.replaces}"
@@ -182,7 +182,7 @@ def roll_back(
 
 @playbooks.command(name="archive")
 def archive_playbook(path: Path, *, format: Format = "auto", db: Db = None, server: Server = None) -> None:
-    """Archive a playbook: it cannot be started any more. Running executions continue.
+    """Archive a playbook: it can no longer be started. Running executions continue.
 
     Registering it again makes it available again. Exits with 1 when the path is unknown.
     JSON is `{path, archived}`.
@@ -194,7 +194,7 @@ def archive_playbook(path: Path, *, format: Format = "auto", db: Db = None, serv
 
     async def work(reporter: Reporter, session: Session) -> int:
         await session.playbooks.archive(path)
-        line = f"{visible(path)}: archived: it cannot be started any more"
+        line = f"{visible(path)}: archived: it can no longer be started"
         return reporter.show({"path": path, "archived": True}, [[line]])
 
     on_session(format, db, server, work)

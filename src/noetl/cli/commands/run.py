@@ -24,7 +24,9 @@ WorkloadFile: TypeAlias = Annotated[
 Ctx: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--ctx", metavar="KEY=VALUE", help="A first value of `ctx`, which is otherwise empty at the start; as YAML."
+        "--ctx",
+        metavar="KEY=VALUE",
+        help="An initial value of `ctx`, as YAML. By default, `ctx` is empty at the start.",
     ),
 ]
 Labels: TypeAlias = Annotated[
@@ -36,16 +38,16 @@ Secrets: TypeAlias = Annotated[
     typer.Option(
         "--secret",
         metavar="NAME[=@FILE|=env:VARIABLE]",
-        help="The value of a secret input: from a file, from an environment variable, or else from a prompt without"
-        " echo. It is stored encrypted, and never in the log.",
+        help="The value of a secret input: from a file, from an environment variable, or from a prompt without echo."
+        " It is stored encrypted and never written to the log.",
     ),
 ]
 AllowExtra: TypeAlias = Annotated[
     bool,
     typer.Option(
         "--allow-extra",
-        help="Accept --set and --ctx of keys that the playbook neither declares nor reads. With `input`, --set of them"
-        " is always refused.",
+        help="Accept --set and --ctx with keys that the playbook neither declares nor reads. If the playbook declares"
+        " its inputs under `input`, --set with such keys is always refused.",
     ),
 ]
 

@@ -54,7 +54,7 @@ def saved(
                 from noetl.cli.workload import parse_value
 
                 return parse_value(value, f"saved.{key}")
-        raise UsageError("write: noetl saved PATH, followed by nothing, set KEY VALUE, unset KEY or history KEY")
+        raise UsageError("write: noetl saved PATH [set KEY VALUE | unset KEY | history KEY]")
 
     async def work(reporter: Reporter, session: Session) -> int:
         match words or []:

@@ -17,7 +17,7 @@ from noetl.session.errors import UsageError
 if TYPE_CHECKING:
     from noetl.session.protocol import Session
 
-HELP = """Store encrypted secrets for keychain entries: of kind `stored`, or with only a name and a kind.
+HELP = """Store encrypted secrets. Keychain entries of kind `stored`, and entries without fields, read them.
 
 \b
 Examples:
@@ -40,7 +40,8 @@ def set_secret(
         typer.Option(
             "--value",
             metavar="TEXT|@FILE|-",
-            help="`@FILE` is a file, `-` standard input; other users of this machine can see a text here.",
+            help="`@FILE` reads a file, `-` reads standard input. Other users of this machine can see a value that is"
+            " written here.",
         ),
     ] = None,
     db: Db = None,
@@ -49,7 +50,8 @@ def set_secret(
 ) -> None:
     """Store a secret, or a new version of it.
 
-    Without `--value` you are asked for it without echo; if standard input is no terminal, it is read.
+    Without `--value` the command asks for the value without echo. If standard input is not a terminal, it reads the
+    value from there.
     The key is `NOETL_KEY` (32 bytes in base64), or a file beside the database that is created on first use;
     a server has its own key.
     JSON is `{name, version}`.

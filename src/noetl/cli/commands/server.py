@@ -14,7 +14,8 @@ Nats = Annotated[
     typer.Option(
         "--nats",
         metavar="URL",
-        help="The NATS that connects servers and workers; on a file, for triggers. Default: `NOETL_NATS`.",
+        help="The address of NATS, which connects servers and workers. With a database file it is used only for"
+        " triggers. Default: `NOETL_NATS`.",
     ),
 ]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the process. Default: a generated one.")]
@@ -34,7 +35,9 @@ def server(
     ] = None,
     nats: Nats = None,
     host: Annotated[str, typer.Option("--host", help="The address to serve on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any free port.")] = 8080,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port to serve on; 0 selects a free port.")
+    ] = 8080,
     auth: Annotated[
         bool | None, typer.Option("--auth/--open", help="Require tokens, or give every user of this machine access.")
     ] = None,
@@ -42,10 +45,9 @@ def server(
 ) -> None:
     """Serve the API, and run executions.
 
-    On a file the server is one process with its own worker; on PostgreSQL and NATS it is one of any number of
-    servers, and `noetl worker` processes do the work. Clients need tokens (`noetl token create`), except by
-    default on a file and 127.0.0.1; clients of other machines always need one. Ctrl-C or SIGTERM stops the
-    server cleanly.
+    With a database file the server is one process with its own worker. With PostgreSQL and NATS it is one of any
+    number of servers, and `noetl worker` processes run the tasks. Clients need a token (`noetl token create`). Only a
+    server with a database file on 127.0.0.1 requires no token by default. Ctrl-C or SIGTERM stops the server cleanly.
 
     \b
     Examples:
@@ -68,14 +70,17 @@ def worker(
     pool: Annotated[str, typer.Option("--pool", metavar="POOL", help="The pool whose tasks it runs.")] = "default",
     slots: Annotated[int, typer.Option("--slots", min=1, max=1_024, metavar="N", help="Concurrent calls.")] = 16,
     labels: Annotated[
-        list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="Information for people; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--label", metavar="KEY=VALUE", help="A label that `noetl workers` shows, for people; may be repeated."
+        ),
     ] = None,
     name: Name = "",
 ) -> None:
     """Run the tasks of a pool. The worker connects to NATS and accepts no connections.
 
     A step names its pool with `spec: {pool: gpu}`. On Ctrl-C or SIGTERM running calls have 10 seconds; tasks
-    that have not started go to other workers at once.
+    that have not started go to other workers immediately.
 
     \b
     Examples:
@@ -95,14 +100,17 @@ def worker(
 def nats_users(
     *,
     pools: Annotated[
-        list[str] | None, typer.Argument(metavar="[POOL[=BUCKET]]...", help="Pools, and buckets of their results.")
+        list[str] | None,
+        typer.Argument(
+            metavar="[POOL[=BUCKET]]...", help="The pools, each optionally with the NATS bucket for its results."
+        ),
     ] = None,
 ) -> None:
-    """Print the users of NATS that isolate pools: the `authorization` block of its configuration.
+    """Print the NATS users that isolate pools: the `authorization` block of the NATS configuration.
 
     Servers use the user `noetl` with the password in the variable `NATS_PASSWORD`. The workers of a pool use
     `pool-NAME` with `NATS_PASSWORD_NAME`, in capital letters; this user reaches only the subjects of its pool.
-    Set the variables for NATS, and put the output into its configuration. Without an argument there is one
+    Set the variables for the NATS server, and put the output into its configuration. Without an argument there is one
     pool, `default`. Without a bucket a pool uses the bucket of all results, `noetl-results`.
 
     \b

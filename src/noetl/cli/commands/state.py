@@ -26,7 +26,7 @@ def state(
     id: Id,
     *,
     at: Annotated[
-        int | None, typer.Option("--at", metavar="SEQ", help="After this fact; default: the last one.")
+        int | None, typer.Option("--at", metavar="SEQ", help="Show the state after this fact. Default: the last fact.")
     ] = None,
     format: Format = "auto",
     db: Db = None,

@@ -29,13 +29,13 @@ def run_tests(
     junit: Annotated[
         str | None, typer.Option("--junit", metavar="FILE", help="Also write the results as JUnit XML.")
     ] = None,
-    watch: Annotated[bool, typer.Option("--watch", help="Run again after each change of a file.")] = False,
+    watch: Annotated[bool, typer.Option("--watch", help="Run the tests again when a file changes.")] = False,
     format: Format = "auto",
 ) -> None:
     """Run the tests in files whose name ends in .test.yaml.
 
-    A test runs its playbook in memory, under a virtual clock: calls with an effect are answered by the stubs of the
-    test, so that nothing outside is touched. Exits with 0 when all tests pass, with 1 when one fails, with 2 when a
+    A test runs its playbook in memory, with a virtual clock. The stubs of the test answer all calls that have side
+    effects, so no external system is called. Exits with 0 when all tests pass, with 1 when one fails, with 2 when a
     file cannot be run. JSON is `{passed, failed, tests, problems}`, with --coverage also `coverage`.
 
     \b

@@ -59,13 +59,14 @@ Pools = Annotated[
     list[str] | None, typer.Option("--pool", metavar="POOL", help="With --role: a pool of workers; may be repeated.")
 ]
 Expires = Annotated[
-    str | None, typer.Option("--expires", metavar="TIME", help="After 12h, 30d, 52w, …; default: never.")
+    str | None,
+    typer.Option("--expires", metavar="TIME", help="The token expires after 12h, 30d, 52w, … Default: never."),
 ]
 
 
 @token.command(name="create")
 def create_token(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Its owner; the log names it as the author of requests.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Its owner, whom the log names as author of requests.")],
     *,
     scopes: Scopes = None,
     role: Role = None,
@@ -83,7 +84,7 @@ def create_token(
 
     A role is a set of scopes that --path and --pool limit: `viewer` reads, `operator` also starts and controls
     executions, `author` also changes playbooks and secrets, `admin` also creates tokens with limits within its own.
-    Without --path or --pool the role holds for all paths or pools.
+    Without --path or --pool the role applies to all paths or pools.
     JSON is `{id, name, scopes, created_at, expires_at, token}`, and `roles` with --role.
 
     \b

@@ -41,8 +41,8 @@ def tools(
     """List the installed kinds of tools; or describe one: fields, options, output, an example.
 
     JSON is an array of `{kind, doc}`, or one `{kind, doc, fields, knobs, output, notes, example}`. With --mcp, KIND is
-    the name of a tool of the server, and each is printed as a task with its `schema`, with which `noetl check` compares
-    the arguments; JSON is an array of `{name, description, schema}`.
+    the name of a tool of the MCP server. Each tool is printed as a task with its `schema`; `noetl check` compares the
+    arguments with it. JSON is then an array of `{name, description, schema}`.
 
     \b
     Examples:

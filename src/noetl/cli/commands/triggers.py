@@ -1,4 +1,4 @@
-"""`noetl triggers`: what starts executions by itself."""
+"""`noetl triggers`: what starts executions automatically."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 HELP = """List, pause and fire the triggers of registered playbooks.
 
-A trigger starts executions by itself: at times (`cron`, `interval`), for requests (`webhook`) or for messages (`nats`).
-It is written under `triggers` in a playbook, and acts while `noetl server` runs.
+A trigger starts executions automatically: on a schedule (`cron`, `interval`), for requests (`webhook`) or for messages
+(`nats`).
+It is declared under `triggers` in a playbook, and fires while `noetl server` runs.
 
 \b
 Examples:
@@ -66,7 +67,7 @@ def _parts(trigger: str) -> tuple[str, str]:
 @triggers.command(name="list")
 def list_triggers(
     *,
-    path: Annotated[str | None, typer.Option("--path", metavar="PATH", help="Only of this playbook.")] = None,
+    path: Annotated[str | None, typer.Option("--path", metavar="PATH", help="Only triggers of this playbook.")] = None,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
@@ -109,12 +110,14 @@ def _table(found: Sequence[TriggerItem]) -> Iterator[list[Styled]]:
 def show_trigger(
     trigger: Trigger,
     *,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, max=1000, help="Entries of its history.")] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=1, max=1000, help="The maximum number of history entries.")
+    ] = 20,
     db: Db = None,
     server: Server = None,
     format: Format = "auto",
 ) -> None:
-    """Show a trigger, its next times, and its history: what it started, and why it did not.
+    """Show a trigger, its next times, and its history: the executions it started, and the reasons when it started none.
 
     JSON is `{trigger, declaration, next_times, history}`.
 

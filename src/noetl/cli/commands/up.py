@@ -24,17 +24,19 @@ if TYPE_CHECKING:
 def ui(
     *,
     db: Db = None,
-    port: Annotated[int, typer.Option("--port", min=0, max=65_535, help="0 is any free port.")] = 0,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, help="The port on 127.0.0.1; 0 selects a free port.")
+    ] = 0,
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the browser, or only print the address.")
     ] = True,
 ) -> None:
     """View playbooks and executions in the browser, write new ones and run them.
 
-    The command serves the database on 127.0.0.1, with its own worker, which may do what `noetl run` may do.
+    The command serves the database on 127.0.0.1, with its own worker, which has the same permissions as `noetl run`.
     The address is the only line on standard output. Executions of other processes on the same file are shown
-    too; an execution that an ended `noetl run` left open waits until you resume it. Ctrl-C ends the command;
-    the next `noetl ui`, `noetl server` or `noetl resume` continues what was started here.
+    too. If a `noetl run` ended before its execution did, the execution waits until you resume it. Ctrl-C ends the
+    command; the next `noetl ui`, `noetl server` or `noetl resume` continues the executions that were started here.
     A server has the same UI: open its address in the browser.
 
     \b
@@ -53,7 +55,9 @@ def _serve(db: str | None, port: int, *, browser: bool) -> int:
     from noetl.runtime.settings import LOG, database_url
 
     if database_url(db) is not None:
-        raise UsageError("a PostgreSQL has its UI at its servers: open the address of one in the browser")
+        raise UsageError(
+            "with PostgreSQL, each server provides the web UI: open the address of a server in the browser"
+        )
 
     def show(url: str) -> None:
         page = f"{url}/ui/"
@@ -76,7 +80,9 @@ def up(
             "--dir", metavar="DIR", help="The folder for all its data. Default: `noetl/up` in your data folder."
         ),
     ] = None,
-    port: Annotated[int, typer.Option("--port", help="Of the server, on 127.0.0.1; 0 is any free port.")] = 8080,
+    port: Annotated[
+        int, typer.Option("--port", help="The port of the server on 127.0.0.1; 0 selects a free port.")
+    ] = 8080,
     workers: Annotated[int, typer.Option("--workers", help="The number of worker processes.")] = 2,
     slots: Annotated[int, typer.Option("--slots", help="Concurrent calls in each worker.")] = 16,
     format: Format = "auto",
@@ -84,8 +90,8 @@ def up(
     """Start a distributed deployment on this machine, for a trial: PostgreSQL, NATS, a server and workers.
 
     It stays in the foreground. Crashed processes are restarted. Ctrl-C stops everything; the next `up` on the
-    same folder continues open executions. It needs NoETL with the extras `postgres`, `nats` and `trial`, and
-    nothing else.
+    same folder continues open executions. It needs the extras `postgres`, `nats` and `trial` of NoETL, and no other
+    software.
     JSON is one line when all are ready: `{url, nats, pid, pids, folder, token_file, environment_file, logs,
     socket_folder}`; the file `up.json` in the folder is the same.
 
@@ -119,7 +125,7 @@ async def _up(reporter: Reporter, options: DevClusterOptions) -> int:
     cluster = DevCluster(options, clock, lambda status: _print_status(reporter, status))
     _print(reporter, Styled("noetl up", "strong"), f"  in {cluster.path}")
     begun = clock.monotonic()
-    interrupts = Interrupts(lambda: _print(reporter, "stopping; press Ctrl-C again to stop at once"))
+    interrupts = Interrupts(lambda: _print(reporter, "stopping; press Ctrl-C again to stop immediately"))
     with interrupts:
         try:
             state = await interrupts.unless(cluster.start())

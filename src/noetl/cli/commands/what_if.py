@@ -20,7 +20,7 @@ CHANGES_SHOWN = 10
 _WHY = {
     "changed": "its input or code differs",
     "missing": "it was not recorded",
-    "live": "no record answers it, and it was made",
+    "live": "it was not recorded, and was made now",
 }
 
 
@@ -32,15 +32,15 @@ def what_if(
     *,
     playbook: Annotated[str, typer.Option("--playbook", metavar="FILE", help="The edited playbook.")],
     last: Annotated[
-        int | None, typer.Option("--last", min=1, metavar="N", help="The last N ended executions of the path.")
+        int | None, typer.Option("--last", min=1, metavar="N", help="Use the last N finished executions of the path.")
     ] = None,
     on_miss: Annotated[
         Literal["fail", "null"],
-        typer.Option("--on-miss", help="A call that was not recorded fails, or returns null."),
+        typer.Option("--on-miss", help="What a call that was not recorded does: it fails, or returns null."),
     ] = "fail",
     live_if_safe: Annotated[
         bool,
-        typer.Option("--live-if-safe", help="Make calls that no record answers, of tasks with `spec.safe: true`."),
+        typer.Option("--live-if-safe", help="Make calls that were not recorded, if their task has `spec.safe: true`."),
     ] = False,
     db: Db = None,
     server: Server = None,
@@ -48,8 +48,8 @@ def what_if(
 ) -> None:
     """Show what an edited playbook would have done in executions that have ended.
 
-    It runs in memory, on the recorded answers, and calls nothing without --live-if-safe. Calls are found by step,
-    iteration, task and number, and verified by their input; changed ones are reported and answered as recorded.
+    It runs in memory with the recorded answers, and makes no call unless --live-if-safe is given. A call is matched by
+    step, iteration, task and number. If its input differs, it is reported, and answered as recorded.
     Exits with 0 when nothing differs, with 1 when something does, with 2 when the playbook has problems. JSON is
     `{differs, first_divergence, routes, calls, coverage, …}`, with --last an array of them.
 
@@ -116,7 +116,7 @@ def _lines(report: WhatIfReport) -> Iterator[list[Styled]]:
         yield [Styled(f"  … and {more:,} more calls", "faint")]
     calls = report.calls
     live = f", {calls.live:,} made" if calls.live else ""
-    unused = f", {calls.unused:,} recorded and not made" if calls.unused else ""
+    unused = f", {calls.unused:,} recorded but no longer made" if calls.unused else ""
     yield [
         Styled("  calls: ", "faint"),
         Styled(f"{calls.same:,} the same, {calls.changed:,} changed, {calls.missing:,} not recorded{live}{unused}"),

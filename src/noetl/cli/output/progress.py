@@ -57,7 +57,7 @@ class Row(Struct, kw_only=True):
     inside: int = 0  # of nested loops: ended iterations of the innermost
     note: str = ""  # progress, or what happens between two attempts
     waits: str = ""
-    task: str = ""  # the running task, if it takes long and the run is no loop
+    task: str = ""  # the running task, if it takes long and the run is not a loop
     samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     @property

@@ -26,7 +26,7 @@ _STYLES: dict[str, Style] = {
 }  # fmt: skip
 
 
-NEVER_BEGAN: Final = "it did not begin: fix the error, and run it again"
+NEVER_BEGAN: Final = "it did not start: fix the error, and run it again"
 _CONFLICT: Final = re.compile(r'write different values to "(ctx\.[^"]+)" and no reducer')
 
 

@@ -87,7 +87,7 @@ NOTES: dict[str, str] = {
     "scope-chosen": "A name was written without a scope, and has received one.",
     "secret-input": "A secret that was an argument is read from the keychain where it is needed.",
     "shadowed-workload": "A name is in `workload` and written later; the written value is read once there is one.",
-    "sql-file": "A file of SQL is run by psql.",
+    "sql-file": "psql runs an SQL file.",
     "sql-name": "A template in the place of a SQL name is quoted.",
     "sql-statement": "A SQL statement that was a value is written in its place.",
     "step-made": "A tool of a `case` branch has become a step.",

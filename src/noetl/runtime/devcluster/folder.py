@@ -63,7 +63,7 @@ class Folder:
             make_folder(self.path, 0o700)
             self._check()
             self._lock()
-            # PostgreSQL runs as another user than root: it may traverse the folder, but not read it.
+            # PostgreSQL does not run as root: it may traverse the folder, but not read it.
             self.path.chmod(0o711 if os.geteuid() == 0 else 0o700)
             self.put(MARK, json.dumps({"version": VERSION}) + "\n")
         except OSError as error:

@@ -34,9 +34,11 @@ from noetl.views.printed import LineFilter, failed_calls
 STREAM: Final = "text/event-stream"
 StepParam = Annotated[
     str | None,
-    QueryParameter(name="step", description="only of a step, a run, a frame or a call", max_length=TEXT_CHARS_MAX),
+    QueryParameter(
+        name="step", description="only lines of a step, a run, a frame or a call", max_length=TEXT_CHARS_MAX
+    ),
 ]
-FailedParam = Annotated[bool, QueryParameter(description="only of calls that failed")]
+FailedParam = Annotated[bool, QueryParameter(description="only lines of failed calls")]
 AfterParam = Annotated[int, QueryParameter(description="`last` of the previous page", ge=0, le=SEQ_MAX)]
 
 

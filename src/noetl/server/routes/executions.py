@@ -219,7 +219,8 @@ async def _check_same_start(
 
 
 DigestParam: TypeAlias = Annotated[
-    str | None, QueryParameter(description="only of this text of a playbook", max_length=TEXT_CHARS_MAX)
+    str | None,
+    QueryParameter(description="only executions of the playbook text with this digest", max_length=TEXT_CHARS_MAX),
 ]
 LabelParam: TypeAlias = Annotated[
     list[str] | None, QueryParameter(description="only with this label, `key=value`; several: with all of them")
@@ -242,7 +243,7 @@ async def executions(
     open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = False,
     path: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
     version: Annotated[
-        int | None, QueryParameter(description="only of this version; needs `path`", ge=1, le=VERSION_MAX)
+        int | None, QueryParameter(description="only executions of this version; needs `path`", ge=1, le=VERSION_MAX)
     ] = None,
     digest: DigestParam = None,
     label: LabelParam = None,
@@ -364,7 +365,7 @@ class _TreeBuilder:
     RUN | OF_EXECUTION,
     "executions",
     EXECUTION,
-    "Delete an ended execution, and the executions that it called",
+    "Delete a finished execution, and the executions that it called",
     404,
     409,
     status_code=200,

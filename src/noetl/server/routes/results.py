@@ -73,7 +73,7 @@ def stored_size(ref: dict[str, JSON]) -> int:
 
 
 def _part(requested: str | None, size: int) -> range | None:
-    """None: the whole result, also when several ranges are requested. Raises ApiError."""
+    """None: the whole result, even when several ranges are requested. Raises ApiError."""
     found = _RANGE.fullmatch(requested.strip()) if requested is not None else None
     if found is None or not (found[1] or found[2]):
         return None

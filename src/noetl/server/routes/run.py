@@ -66,7 +66,7 @@ async def run(
     The response is the output data of the playbook, or the answer of a `respond` task.
     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
-    message of its error; one that takes longer than 300 s, or than `Prefer` permits, goes on and gives 202.
+    message of its error; one that takes longer than 300 s, or than `Prefer` permits, continues and gives 202.
     """
     name = clean_text(path.removeprefix("/"), "path")
     inputs, given = await _permitted(context.services, caller, name, "POST"), data or {}

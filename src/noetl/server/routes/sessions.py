@@ -167,7 +167,7 @@ def _holder(session: WebSession, address: str) -> Caller:
 
 @route(get, ADMIN | OF_ALL, "sessions", "/sessions", "List the sessions of the web UI")
 async def sessions(services: ServicesParam) -> SessionList:
-    """Sessions that have ended by themselves are listed until the next sign-in."""
+    """Expired sessions are listed until the next sign-in."""
     return SessionList(items=tuple(map(SessionItem.from_session, await services.sessions.list())))
 
 

@@ -56,7 +56,9 @@ CALENDAR_HISTORY_MAX: Final = 1_000  # entries of one history that are read
 async def triggers(
     services: ServicesParam,
     caller: CallerParam,
-    path: Annotated[str | None, QueryParameter(description="only of this playbook", max_length=TEXT_CHARS_MAX)] = None,
+    path: Annotated[
+        str | None, QueryParameter(description="only triggers of this playbook", max_length=TEXT_CHARS_MAX)
+    ] = None,
 ) -> TriggersPage:
     found = await _readable(services, caller, path)
     return TriggersPage(items=tuple(map(TriggerItem.from_row, found)))

@@ -25,7 +25,7 @@ class ListedLog(NamedTuple):
     store: EventStore
     listing: FilteredListing
     owner: Callable[[str], Awaitable[int]]  # acquires an execution and returns the owner number
-    delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # ended executions
+    delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # finished executions
 
 
 EXECUTIONS: Final[tuple[tuple[str, str, Status, str | None], ...]] = (

@@ -31,7 +31,7 @@ Connect: TypeAlias = Callable[[str], QueueClient]
 
 
 async def take(queue: WorkQueue, count: int, limit: int = 1) -> list[Claim]:
-    """So many claims, however many calls it takes."""
+    """This many claims, however many calls it takes."""
     claims: list[Claim] = []
     while len(claims) < count:
         claims += await queue.take(min(limit, count - len(claims)))
@@ -91,7 +91,7 @@ class WorkQueueContract:
 
     @opened_test("open")
     async def test_a_pointer_that_is_put_again_is_delivered_again(self, connect: Connect) -> None:
-        """A new owner counts dispatches from the start, so the same pointer is no duplicate."""
+        """A new owner counts dispatches from the start, so the same pointer is not a duplicate."""
         queue, owner = connect(POOL).queue, connect(POOL).queue
         again = POINTERS[0]._replace(dispatch=2)
         for putter, pointer in ((queue, POINTERS[0]), (queue, again), (queue, again), (owner, again)):

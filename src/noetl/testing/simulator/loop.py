@@ -130,7 +130,7 @@ class SimLoop(asyncio.AbstractEventLoop):
         return done
 
     def sleeping(self, seconds: float) -> asyncio.Future[None]:
-        """Done after so many virtual seconds. The waiting task continues without a step in between."""
+        """Done after this many virtual seconds. The waiting task continues without a step in between."""
         done: asyncio.Future[None] = asyncio.Future(loop=self)
         self._set_timer(self._now + seconds, done)
         return done

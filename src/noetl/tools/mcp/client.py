@@ -43,8 +43,8 @@ _FAULTS: Final = (
 )  # fmt: skip
 
 
-class Surroundings(NamedTuple):
-    """What a connection needs of the call that it is made for."""
+class ConnectionOptions(NamedTuple):
+    """The parts of a call that a connection needs."""
 
     timeout: JSON = None  # spec.timeout
     folder: str | None = None
@@ -52,7 +52,7 @@ class Surroundings(NamedTuple):
     write: Callable[[Literal["out", "err"], bytes], None] = discard
 
     @classmethod
-    def of(cls, call: Call) -> Surroundings:
+    def of(cls, call: Call) -> ConnectionOptions:
         return cls(call.spec.get("timeout"), call.folder, call.say, call.write)
 
 
@@ -86,7 +86,7 @@ class McpClient:
     async def _call(self, input: McpInput, spec: McpSpec, call: Call, auth: Auth | None) -> tuple[Output, int | None]:
         state = _CallState()
         try:
-            async with self._connected(input, spec, Surroundings.of(call), auth, state) as client:
+            async with self._connected(input, spec, ConnectionOptions.of(call), auth, state) as client:
                 state.part |= _about(client)
                 result = await client.call_tool(input.tool, input.arguments, meta={KEY: call.key})  # type: ignore[arg-type]  # metadata of our own
                 output = _output(result, input.tool, state.part)
@@ -100,7 +100,7 @@ class McpClient:
         """Name, description and schema of each tool. Raises Rejected."""
         state = _CallState()
         try:
-            async with self._connected(input, spec, Surroundings(), auth, state) as client:
+            async with self._connected(input, spec, ConnectionOptions(), auth, state) as client:
                 found: list[types.Tool] = []
                 cursor: str | None = None
                 while len(found) < TOOLS_MAX:
@@ -118,7 +118,7 @@ class McpClient:
 
     @asynccontextmanager
     async def _connected(
-        self, input: McpInput, spec: McpSpec, call: Surroundings, auth: Auth | None, state: _CallState
+        self, input: McpInput, spec: McpSpec, call: ConnectionOptions, auth: Auth | None, state: _CallState
     ) -> AsyncIterator[Client]:
         received = ByteLimit(spec.max_bytes)
         if input.url is not None:
@@ -142,7 +142,7 @@ class McpClient:
 
     @asynccontextmanager
     async def _http(
-        self, input: McpInput, call: Surroundings, auth: Auth | None, received: ByteLimit, state: _CallState
+        self, input: McpInput, call: ConnectionOptions, auth: Auth | None, received: ByteLimit, state: _CallState
     ) -> AsyncIterator[Client]:
         assert input.url is not None
         headers = {name: str(value) for name, value in (input.headers or {}).items() if value is not None}

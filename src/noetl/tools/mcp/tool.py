@@ -76,10 +76,10 @@ class McpSpec(Struct, kw_only=True):
 class McpPart(Struct, kw_only=True):
     """The answer of the server."""
 
-    server: Annotated[str | None, Meta(description="name and version of the server, as it says")] = None
+    server: Annotated[str | None, Meta(description="name and version that the server reports")] = None
     protocol: Annotated[str | None, Meta(description="version of the protocol that was negotiated")] = None
     is_error: Annotated[
-        bool | None, Meta(description="whether the tool says that it failed; null without an answer")
+        bool | None, Meta(description="whether the tool reported a failure; null without an answer")
     ] = None
     content: Annotated[
         list[JSON],

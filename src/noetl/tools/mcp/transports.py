@@ -154,7 +154,7 @@ class ServerProcess:
 
 
 def _message(line: bytes) -> SessionMessage | Exception:
-    """What is no message of the protocol is a fault for the SDK."""
+    """Parse a message. Data that is not a message of the protocol becomes an error for the SDK."""
     try:
         return SessionMessage(jsonrpc_message_adapter.validate_json(line, by_name=False))
     except ValueError as error:

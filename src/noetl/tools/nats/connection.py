@@ -1,6 +1,6 @@
 """Connections to NATS servers of authors: one for each credential, opened at first use, with checked addresses.
 
-A connection never reconnects by itself, because the server could then name other addresses; the next call opens a
+A connection never reconnects automatically, because the server could then name other addresses; the next call opens a
 new one. Errors contain no address, because it may contain a password.
 """
 
@@ -303,7 +303,7 @@ class ExternalConnection:
             return
         subject = found[2].lower()
         if found[1].lower() == "subscription":
-            self._fail(NatsFailure("the user of NATS may not receive replies (subscribe to _INBOX.>)", "denied"))
+            self._fail(NatsFailure("the NATS user may not receive replies (subscribe to _INBOX.>)", "denied"))
             return
         self._denied[subject] = self._denied.get(subject, 0) + 1
         for each in self._pending:
@@ -345,7 +345,7 @@ def _lost() -> NatsFailure:
 
 
 def _not_permitted(subject: str) -> NatsFailure:
-    return NatsFailure(f'the user of NATS may not publish to "{subject}"', "denied")
+    return NatsFailure(f'the NATS user may not publish to "{subject}"', "denied")
 
 
 def _connect_failure(error: Exception, connect_s: float) -> NatsFailure:

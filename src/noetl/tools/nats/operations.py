@@ -244,7 +244,7 @@ def _decoded(message: Msg, shape: type[Answer], missing: str) -> Answer:
     try:
         return msgspec.json.decode(message.data, type=shape)
     except msgspec.DecodeError:
-        raise NatsFailure("the answer is not one of JetStream", "content") from None
+        raise NatsFailure("the answer does not come from JetStream", "content") from None
 
 
 def _failure(error: JetStreamError) -> NatsFailure:
@@ -320,7 +320,7 @@ class KeyValues:
         if stored is not None:
             return Output(data={"key": key, "revision": stored.seq}, own=own_part(revision=stored.seq))
         if revision == 0:
-            raise NatsFailure(f'the key "{key}" exists already in the bucket "{self._bucket}"', "exists")
+            raise NatsFailure(f'the key "{key}" already exists in the bucket "{self._bucket}"', "exists")
         raise NatsFailure(f'the key "{key}" does not have the revision {revision}', "changed")
 
     async def _ask(self, operation: str, asked: JSON, shape: type[Answer]) -> Answer:

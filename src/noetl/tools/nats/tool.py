@@ -38,7 +38,7 @@ class NatsInput(Struct, kw_only=True):
     ack: Annotated[
         bool,
         Meta(
-            description="for `publish`: wait until a stream of JetStream has stored the message; a repeated call "
+            description="for `publish`: wait until a JetStream stream has stored the message; a repeated call "
             "does not store it a second time"
         ),
     ] = False
@@ -73,7 +73,7 @@ class NatsPart(Struct, kw_only=True):
     headers: Annotated[dict[str, JSON], Meta(description="headers of the reply")] = {}
     stream: Annotated[str | None, Meta(description="stream that stored the message, with `ack`")] = None
     sequence: Annotated[int | None, Meta(description="number of the message in the stream, with `ack`")] = None
-    duplicate: Annotated[bool, Meta(description="an earlier attempt had stored the message already")] = False
+    duplicate: Annotated[bool, Meta(description="an earlier attempt had already stored the message")] = False
     revision: Annotated[int | None, Meta(description="revision of the key, for `kv`")] = None
 
 

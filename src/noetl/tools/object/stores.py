@@ -224,7 +224,7 @@ def failure_of(error: Exception, url: ObjectUrl) -> Output:
         case PermissionDeniedError() | UnauthenticatedError() | PermissionError():
             return _failed("denied", f'access to "{url}" is denied: check the credential')
         case AlreadyExistsError():
-            return _failed("exists", f'"{url}" exists already')
+            return _failed("exists", f'"{url}" already exists')
         case PreconditionError():
             return _failed("changed", f'"{url}" has changed')
         case NotSupportedError():

@@ -31,9 +31,7 @@ class ObjectInput(Struct, kw_only=True):
     ] = None
     put: Annotated[str | None, Meta(description="object to write, from `json`, `text` or `from_ref`")] = None
     list: Annotated[str | None, Meta(description="folder whose objects are listed, with all its subfolders")] = None
-    delete: Annotated[str | None, Meta(description="object to delete; it is no error if the object does not exist")] = (
-        None
-    )
+    delete: Annotated[str | None, Meta(description="object to delete; a missing object is not an error")] = None
     copy: Annotated[str | None, Meta(description="object to copy to `to`")] = None
     to: Annotated[str | None, Meta(description="for `copy`: the address of the copy")] = None
     json: Annotated[JSON | msgspec.UnsetType, Meta(description="for `put`: a value, written as JSON")] = msgspec.UNSET

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROCESSES_MAX = 256  # of a program and everything that it has started, at the same time
 COUNT_S = 0.025  # between two counts of the processes
 COUNT_SHARE = 40  # also at least this multiple of the time that a count takes, so that it stays cheap
-WATCH_S = 0.25  # counting goes on this long after a WATCH message, and while there is more than one process
+WATCH_S = 0.25  # counting continues this long after a WATCH message, and while there is more than one process
 SWEEP_S = 4.0  # processes that may not be killed are left alone after this time
 USER_MORE_MAX = 384  # processes and threads that the user may have in addition to those at the start
 SPAWN_TRIES, SPAWN_RETRY_S = 60, 0.05

@@ -181,7 +181,7 @@ def test_a_service_that_is_away_or_breaks_off_is_told_by_its_address_alone(tmp_p
                 environment = {"VAULT_ADDR": address, "VAULT_TOKEN": "hvs.token"}
                 async with opened(tmp_path, environment) as setup:
                     assert words in await setup.told(at("vault", "kv/x"))
-        async with opened(tmp_path, environment) as setup:  # no server listens there any more
+        async with opened(tmp_path, environment) as setup:  # the server no longer listens there
             told = await setup.told(at("vault", "kv/x"))
         assert told == f'Unavailable: keychain entry "api": Vault, "kv/x": no answer from {address}'
         for wrong in ("ftp://host", "no url", "http://[::1"):

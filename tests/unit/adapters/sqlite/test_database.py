@@ -17,7 +17,7 @@ from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.ports import PlaybookText
 from tests.unit.adapters.sqlite_files import append, begun, on_file
 
-HALF = "e\udcff"  # what Python makes of a byte on a command line that is no UTF-8
+HALF = "e\udcff"  # what Python makes of a byte on a command line that is not UTF-8
 
 
 def test_half_a_character_is_found_nowhere_and_harms_nobody(tmp_path: Path) -> None:

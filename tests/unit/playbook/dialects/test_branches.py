@@ -65,7 +65,7 @@ def test_tasks_inside_are_migrated_like_others() -> None:
         'when: "{{ output.data.x > 2 }}"',
         "name: big",
         'input: {y: "{{ first.data.x }}"}',
-        'return "{{ outcome }}"',  # code is no template
+        'return "{{ outcome }}"',  # code is not a template
         "then: {name: small, kind: noop, auth: token, input: {y: 1}}",
         "name: pages",
         'set: {ctx.q: "{{ output.data }}"}',

@@ -68,7 +68,7 @@ async def call_program(tool: str, arguments: dict[str, Any], *behaviour: str, **
 
 @asynccontextmanager
 async def answering(handle: Callable[[web.Request], Coroutine[Any, Any, web.StreamResponse]]) -> AsyncIterator[str]:
-    """A server that is no MCP server."""
+    """A server that is not an MCP server."""
     app = web.Application()
     app.router.add_route("*", "/{rest:.*}", handle)
     runner = web.AppRunner(app, shutdown_timeout=0.1)

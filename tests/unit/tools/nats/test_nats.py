@@ -369,7 +369,7 @@ def test_subjects_that_the_user_may_not_use_are_named(limited: NatsServer) -> No
     output = once(eve, NatsInput(publish="Closed"))
     assert code_of(output) == ("denied", False)
     assert output.error is not None
-    assert output.error.message == 'the user of NATS may not publish to "Closed"'
+    assert output.error.message == 'the NATS user may not publish to "Closed"'
     replies = once(eve, NatsInput(request="open"))
     assert code_of(replies) == ("denied", False)
     assert replies.error is not None

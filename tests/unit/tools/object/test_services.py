@@ -103,7 +103,7 @@ def test_an_object_is_written_read_listed_copied_and_deleted(clouds: dict[str, C
             (url, 7),
             (f"{objects.root}/one/copy.json", 7),
         ]
-        for _ in range(2):  # a repeated delete is no error
+        for _ in range(2):  # a repeated delete is not an error
             assert (await objects.run(delete=url)).data == {"url": url}
         gone = await objects.run(get=url)
         assert gone.error is not None

@@ -39,7 +39,7 @@ export default function DecisionPage({ location, values }: PageProps) {
   if (decision === undefined) {
     return (
       <EmptyState fullPage title="There is no such question">
-        The execution has not asked it, or not yet. <Link to={`/executions/${id}`}>Open the execution</Link>
+        The execution has not asked this question yet. <Link to={`/executions/${id}`}>Open the execution</Link>
       </EmptyState>
     );
   }

@@ -10,7 +10,7 @@ test("a range has both ends, in either direction", () => {
   expect(rangeOf(heads, "d", "c")).toEqual(["c", "d"]);
 });
 
-test("a range from a row that is not in the list any more is the other row", () => {
+test("a range from a row that is no longer in the list is the other row", () => {
   expect(rangeOf(heads, "gone", "c")).toEqual(["c"]);
 });
 

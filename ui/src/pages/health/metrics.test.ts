@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import { mean, parseMetrics, sum } from "./metrics";
 
-const TEXT = `# HELP ended executions that ended
+const TEXT = `# HELP ended number of finished executions
 # TYPE ended counter
 ended{playbook="a \\"b\\"",status="ok"} 3.0
 ended{playbook="c",status="error"} 1.0

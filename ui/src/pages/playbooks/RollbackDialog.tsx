@@ -63,8 +63,8 @@ export function RollbackDialog({ path, version, onClose, onDone }: RollbackDialo
             <p>
               New executions of <b>{path}</b> use version {version} instead of version {rollback.replaces}. Running executions continue with their own version.
             </p>
-            {rollback.triggers.length > 0 && <p>These triggers act as version {version} says: {rollback.triggers.join(", ")}.</p>}
-            {rollback.stopped.length > 0 && <p>These triggers no longer act: {rollback.stopped.join(", ")}.</p>}
+            {rollback.triggers.length > 0 && <p>These triggers fire as version {version} declares them: {rollback.triggers.join(", ")}.</p>}
+            {rollback.stopped.length > 0 && <p>These triggers no longer fire: {rollback.stopped.join(", ")}.</p>}
           </>
         )}
         {plan.data !== undefined && <div className="rollback-diff"><Diff text={plan.data.diff} /></div>}

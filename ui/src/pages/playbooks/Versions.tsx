@@ -83,7 +83,7 @@ function VersionTable({ path, versions, onChange }: { path: string; versions: Pl
           onDone={() => {
             setWantedVersion(null);
             onChange();
-            // Another address than the current one, so that the page loads the version again.
+            // A different address from the current one, so that the page loads the version again.
             navigate(`${playbookLink(path, shown === null ? wantedVersion : undefined)}&tab=versions`, { replace: true });
           }}
         />

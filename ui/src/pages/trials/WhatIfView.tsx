@@ -45,7 +45,7 @@ export function WhatIfView({ item }: { item: WhatIfItem }) {
         <dt>Calls</dt>
         <dd>
           {same.toLocaleString()} the same, {changed.toLocaleString()} with another input or code, {missing.toLocaleString()} not recorded
-          {unused > 0 && `, ${unused.toLocaleString()} recorded and not made`}
+          {unused > 0 && `, ${unused.toLocaleString()} recorded but no longer made`}
         </dd>
         <dt>Coverage</dt>
         <dd>{coverage.answered.toLocaleString()} of {coverage.of.toLocaleString()} calls answered for the same input ({percent(coverage)})</dd>

@@ -95,7 +95,7 @@ export default function TriggersPage() {
       {list.data === undefined && list.error === undefined && <SkeletonRows />}
       {list.data?.items.length === 0 && (
         <div className="card">
-          <EmptyState title="No triggers">A registered playbook with <code>triggers</code> starts by itself: at times, at intervals, or on a request.</EmptyState>
+          <EmptyState title="No triggers">A registered playbook with <code>triggers</code> starts automatically: at fixed times, at intervals, on a request, or for a NATS message.</EmptyState>
         </div>
       )}
       <div className="stack">

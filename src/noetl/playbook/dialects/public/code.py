@@ -96,7 +96,7 @@ def scripts(book: Book, sql_file: SqlFile, constant: Callable[[Book, str], str |
             or not sql_file(book, step, task.body, entry, entry.value.text("uri") or "")
         ):
             where = "code" if task.kind == "python" else "SQL"
-            message = f"the {where} of this task lies elsewhere ({kind or 'unknown'})"
+            message = f"the {where} of this task is stored elsewhere ({kind or 'unknown'})"
             fix = (
                 "put the file beside the playbook, and write `script: <path>`"
                 if task.kind == "python"

@@ -100,7 +100,7 @@ def auth_forms(book: Book) -> None:
                 book.changed()
             elif entry is not None and task.kind != "python":
                 discard(task.body, entry)
-                book.note(entry.start, "dropped", f"`{key}` stands beside `auth`; it was removed")
+                book.note(entry.start, "dropped", f"`{key}` is set beside `auth`; it was removed")
         for holder in (task.body, task.body.map("input") if task.kind in _FIELDS_IN_INPUT else None):
             entry = holder.entry("auth") if holder is not None else None
             if holder is not None and entry is not None:
@@ -352,7 +352,7 @@ def _direct(book: Book, task: TaskPart, value: Map) -> tuple[str, str | None] | 
         if key == "source" and text.startswith("gcp"):
             entry = value.entry(key)
             assert entry is not None
-            book.note(entry.start, "keychain-stored", "the token of gcloud is not fetched; store it as a credential")
+            book.note(entry.start, "keychain-stored", "the gcloud token is not fetched; store it as a credential")
             return text.replace("-", "_"), None
         return text, None
     return None
@@ -409,7 +409,7 @@ def _entry(book: Book, body: Map, kind: LayoutEntry, word: str) -> None:
         _keep_only(body, ("name", "kind", "desc"))
         put(kind, plain("stored"))
         words = "a JSON object if templates read fields of it"
-        message = f"the ID token of Google is not fetched; store it: `noetl secrets set {name}`, {words}"
+        message = f"the Google ID token is not fetched; store it: `noetl secrets set {name}`, {words}"
         book.note(kind.start, "keychain-stored", message)
     elif word not in language.CREDENTIALS:
         message = f'there is no keychain kind "{word}"'

@@ -107,7 +107,7 @@ def duckdb_credentials(book: Book) -> None:
 
 
 def outside_access(book: Book) -> None:
-    """SQL that loads extensions, or reads and writes files, needs access that a duckdb task does not have by itself."""
+    """SQL that loads extensions or accesses files needs rights that a duckdb task does not have by default."""
     for _, task in book.tasks():
         entry = task.body.entry("command") or task.body.entry("query")
         text = text_of(entry.value) if entry is not None else None

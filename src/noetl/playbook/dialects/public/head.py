@@ -137,9 +137,8 @@ def command_line(book: Book) -> None:
     branched = any(each.get("then") is not None for step in book.steps for each in parts.maps(step.body.get("next")))
     if "shell" in kinds and kinds <= _COMMAND_LINE and branched:
         book.local = True
-        message = (
-            "the playbook is read as the public command line reads it: a step goes on to the first target that fits"
-        )
+        words = "a step continues with the first target that matches"
+        message = f"the playbook is read as the public command line reads it: {words}"
         book.note(book.root.start, "read-as", message)
 
 

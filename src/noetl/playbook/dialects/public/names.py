@@ -85,7 +85,7 @@ class Resolver:
         return text + "".join(map(attribute, (*path, "rows")[count:])), len(path)
 
     def _result_kind(self, root: str, place: Place) -> str:
-        """The kind of the task whose result has this name; "": it is no result."""
+        """The kind of the task whose result has this name; "": it is not a result."""
         label = next((task for task in place.labels if task.name == root), None)
         if label is not None:
             return label.kind or ""

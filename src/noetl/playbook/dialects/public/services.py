@@ -141,7 +141,7 @@ def artifacts(book: Book) -> None:
 
 
 def _database(body: Map) -> str | None:
-    """The expression of the only argument `db_name`, which chooses another database than that of the credential."""
+    """The expression of the only argument `db_name`, which chooses a different database from that of the credential."""
     inputs = body.map("input")
     text = inputs.text("db_name") if inputs is not None and len(inputs.entries) == 1 else None
     if text is None:
@@ -153,7 +153,7 @@ def _database(body: Map) -> str | None:
 
 
 def sql_file(book: Book, step: StepPart, body: Map, script: LayoutEntry, uri: str) -> bool:
-    """A file of SQL runs with psql, which commits each statement like the public engine. False: not possible."""
+    """An SQL file runs with psql, which commits each statement like the public engine. False: not possible."""
     auth = body.entry("auth")
     text = text_of(auth.value) if auth is not None else None
     name = default_of(book, text) if text is not None and is_template(text) else text
@@ -177,5 +177,5 @@ def sql_file(book: Book, step: StepPart, body: Map, script: LayoutEntry, uri: st
     env = Map(entries=[new("DATABASE_URL", quoted(f"{{{{ keychain.{name} }}}}"), auth.start)])
     body.entries.append(new("env", env, auth.start))
     words = "the worker needs psql, the stored credential is a connection string"
-    book.note(script.start, "sql-file", f"psql runs the file of SQL; {words}, and the output is text")
+    book.note(script.start, "sql-file", f"psql runs the SQL file; {words}, and the output is text")
     return True

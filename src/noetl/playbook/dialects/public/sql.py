@@ -105,7 +105,7 @@ def one_transaction(book: Book) -> None:
         text = text_of(entry.value) if entry is not None else None
         kinds = ("postgres", "snowflake")
         if book.public and task.kind in kinds and entry is not None and text is not None and _statements(text) > 1:
-            message = "the statements are one transaction; the public engine commits each, and goes on after an error"
+            message = "the statements are one transaction; the public engine commits each, and continues after an error"
             book.note(entry.start, "one-transaction", message)
 
 
@@ -209,7 +209,7 @@ def _files(book: Book, text: str) -> str:
 
 
 def _written(book: Book, template: str) -> str:
-    """The text in `workload` that a template reads, also if it has templates itself."""
+    """The text in `workload` that a template reads, even if it has templates itself."""
     parsed = parse(template)
     node = book.root.get("workload")
     for part in parsed.readings[0].path[1:] if parsed is not None and parsed.readings else ():
@@ -221,7 +221,7 @@ def _text_ids(book: Book, entry: LayoutEntry, text: str) -> str:
     """Execution ids of the public engine are numbers, ours are text."""
     made = _ID_CAST.sub(r"\1::text", _ID_COLUMN.sub(r"\1 TEXT", text))
     if made != text:
-        message = "an execution id is text, so a column or a cast for it is TEXT; alter a table that exists already"
+        message = "an execution id is text, so a column or a cast for it is TEXT; alter a table that already exists"
         book.note(entry.start, "execution-id", message)
     return made
 

@@ -14,7 +14,7 @@ _FILTER = re.compile(r"\|\s*(int|float|string)\s*\Z")
 
 
 def without_comments(text: str) -> str:
-    """Templates in comments of SQL lose their braces: they have no effect there."""
+    """Templates in SQL comments lose their braces: they have no effect there."""
     made, position, quoted = [], 0, False
     for found in re.finditer(r"\{\{.*?\}\}|'|--[^\n]*|/\*.*?\*/", text, re.DOTALL):
         word = found.group()

@@ -166,7 +166,7 @@ def _kind_only(book: Book, step: StepPart) -> None:
 
 
 def _stray_fields(book: Book, step: StepPart) -> None:
-    """Fields of the tool beside `tool: {kind: …}` belong into it."""
+    """Fields of the tool beside `tool: {kind: …}` belong in it."""
     body = step.body
     tool = body.map("tool")
     for key in ("description",):
@@ -257,7 +257,7 @@ def assertions(book: Book) -> None:
         returns = entry.value.get("returns")
         names = [text for each in returns.entries if (text := text_of(each.value))] if isinstance(returns, List) else []
         discard(task.body, entry)
-        words = "the code fails by itself if an expected argument is missing"
+        words = "the code itself fails if an expected argument is missing"
         spec = child(task.body, "spec", entry.start) if names else None
         if spec is not None and spec.get("validate") is None:
             required = List(entries=[item(scalar(name)) for name in names], style="flow")
@@ -276,7 +276,7 @@ def dead_keys(book: Book) -> None:
 
 
 def passed_steps(book: Book) -> None:
-    """`pass` of a step: if it is true, the step runs no tool and goes on. Later public engines ignore it."""
+    """`pass` of a step: if it is true, the step runs no tool and continues. Later public engines ignore it."""
     for step in book.steps:
         entry = step.body.entry("pass")
         text = (text_of(entry.value) or "").strip() if entry is not None else ""

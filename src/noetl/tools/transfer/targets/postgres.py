@@ -1,4 +1,4 @@
-"""Rows into a table of PostgreSQL with COPY, in one transaction.
+"""Write rows into a PostgreSQL table with COPY, in one transaction.
 
 `upsert` copies them to a temporary table first, because COPY cannot update rows.
 """
@@ -79,7 +79,7 @@ class PostgresTarget:
 
 
 async def _roll_back(connection: Any, transaction: Any) -> None:
-    """Also after a cancellation. If the server does not answer, the connection is closed."""
+    """Roll back, even after a cancellation. If the server does not answer, the connection is closed."""
     try:
         async with asyncio.timeout(ROLLBACK_S):
             await transaction.rollback()
@@ -95,7 +95,7 @@ async def _csv(batches: Batches, fields: Sequence[Callable[[JSON], str]]) -> Asy
 
 
 def _field_for(kind: Any) -> Callable[[JSON], str]:
-    """How a value of a column of this type is written."""
+    """The function that writes a value of this column type as a CSV field."""
     if kind.kind == "array":
         return _array
     if kind.name == "bytea":

@@ -154,7 +154,7 @@ export default function Debug({ timeline, step }: { timeline: Timeline; step: st
               {canRun && <Button small variant="quiet" aria-label={`Remove ${each.place}`} onClick={() => onDone(request(`/executions/${id}/breakpoints`, { method: "DELETE", query: { place: each.place } }))}>Remove</Button>}
             </li>
           ))}
-          {shown.breakpoints.length === 0 && <li className="faint">No breakpoints. An execution that waits at one holds no worker, and goes on when you continue it.</li>}
+          {shown.breakpoints.length === 0 && <li className="faint">No breakpoints. An execution that stops at a breakpoint uses no worker until you continue it.</li>}
         </ul>
       )}
       {shown?.held.map((held) => <HeldView key={held.at} id={id} held={held} seq={shown.seq} canRun={canRun} onDone={onDone} />)}
