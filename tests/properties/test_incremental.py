@@ -76,7 +76,7 @@ def offsets(tree: Tree | None) -> object:
     return None
 
 
-UNCOMPARED = {"playbook", "origins", "identity"}  # objects that are made anew, and the playbook, which is compared
+UNCOMPARED = {"playbook", "origins", "identity"}  # objects of each program, and the playbook, which is compared itself
 
 
 def compiled(part: object) -> object:

@@ -144,7 +144,7 @@ class McpServer:
 
 async def _run(verb: Verb, context: VerbContext, asked: Any) -> Answer:
     """A log may be long: a verb that reads and folds it must not stop other requests."""
-    if context.threads is None or verb.effect != "none":
+    if context.threads is None or verb.effect != "none" or (verb.trial and context.trials is not None):
         return await verb.run(context, asked)
     inside = context._replace(threads=None)
 
