@@ -29,6 +29,12 @@ GOALS: dict[str, float] = {
     "pipeline: a call of http with three rules": 15,
     "webhooks: 200 a second, p99": 100,
     "noetl test: 1,000 tests of 20 steps": 10,
+    "editor: diagnostics after a keystroke in a template": 200,
+    "editor: diagnostics after a keystroke in the name of a step": 200,
+    "editor: completion of a step": 50,
+    "editor: completion of a path in ctx": 50,
+    "editor: completion of a key": 50,
+    "editor: peak memory of noetl lsp": 143,
     "run api: overhead over a bare route, p50": 10,
 }
 AT_LEAST: dict[str, float] = {

@@ -17,10 +17,12 @@ from noetl.control.api_tokens import digest_of, new_token
 from noetl.mcp.endpoint import McpEndpoint
 from noetl.mcp.verbs import VERBS
 from noetl.ports import RoleGrant
+from noetl.replay.trials import TrialProcesses
 from noetl.server.services import ServerSettings
 from tests.api.servers import HELLO, NOOP, ApiServer, serve
+from tests.api.test_trials import ENDLESS
 
-SETTINGS = ServerSettings(agents=McpEndpoint)
+SETTINGS = ServerSettings(agents=McpEndpoint, trials=TrialProcesses())
 OPEN = SETTINGS._replace(open=True)
 INITIALIZE = {
     "jsonrpc": "2.0", "id": 1, "method": "initialize",
@@ -62,6 +64,37 @@ def test_an_agent_runs_a_playbook_over_http(tmp_path: Path, mode: str) -> None:
             assert tested.structured_content["passed"] == 1
 
     serve(tmp_path, work, OPEN)
+
+
+def test_tests_and_what_ifs_have_the_answers_and_errors_of_those_without_a_server(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        async with connected(server, None) as client:
+            tests = "playbook: a\ntests: [{name: a}]\n"
+            tested = (await client.call_tool("test", {"text": NOOP, "tests": tests})).structured_content
+            assert (tested["ok"], tested.keys()) == (True, {"ok", "passed", "failed", "tests", "problems"})
+            error = await error_of(client, "test", {"text": NOOP, "tests": tests, "only": "b"})
+            assert error["message"] == 'no name of a test contains "b"'
+            wrong = NOOP.replace("step: start", "step: begin")
+            broken = (await client.call_tool("test", {"text": wrong, "tests": tests})).structured_content
+            assert (broken["ok"], broken["problems"][0]["code"]) == (False, "no-start")
+            ran = (await client.call_tool("run", {"text": NOOP})).structured_content["execution"]
+            error = await error_of(client, "what_if", {"execution": ran, "text": wrong})
+            assert (error["code"], error["problems"][0]["code"]) == ("problems", "no-start")
+
+    serve(tmp_path, work, OPEN)
+
+
+def test_a_hostile_text_of_an_agent_ends_with_its_process(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        async with connected(server, None) as client:
+            tests = "playbook: a\ntests: [{name: a}]\n"
+            error = await error_of(client, "test", {"text": ENDLESS, "tests": tests})
+            assert (error["code"], "did not end within 0.5 s" in error["message"]) == ("too-large", True)
+            ran = (await client.call_tool("run", {"text": NOOP})).structured_content["execution"]
+            error = await error_of(client, "what_if", {"execution": ran, "text": ENDLESS})
+            assert (error["code"], "did not end within 0.5 s" in error["message"]) == ("too-large", True)
+
+    serve(tmp_path, work, OPEN._replace(trials=TrialProcesses(0.5)))
 
 
 def test_a_viewer_sees_only_tools_that_read(tmp_path: Path) -> None:

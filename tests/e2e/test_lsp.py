@@ -238,6 +238,16 @@ def test_completion_of_keys_values_names_and_templates() -> None:
     drive(work)
 
 
+def test_completion_knows_the_names_of_a_text_that_is_not_valid_yaml_now() -> None:
+    async def work(client: Client) -> None:
+        await client.open(TEXT)
+        client.insert("      arcs:\n", "        - { step: re\n")
+        assert [each.code for each in await client.diagnostics()] == ["yaml-syntax"]
+        assert (await client.completions("        - { step: re")).keys() == {"report"}
+
+    drive(work)
+
+
 def test_hover_explains_keys_tools_filters_and_scopes() -> None:
     async def work(client: Client) -> None:
         await client.open(TEXT.replace("ctx.total }}", "ctx.total | default(1) }}"))

@@ -19,6 +19,9 @@ from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.e2e.processes import Workspace
+from tests.e2e.terminals import terminal
+
 NOETL = str(Path(sys.executable).with_name("noetl"))
 DEADLINE_S = 120
 
@@ -196,3 +199,10 @@ def test_reading_alone_creates_no_database(tmp_path: Path) -> None:
 
     asyncio.run(work())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_person_who_starts_it_in_a_terminal_is_told_what_it_waits_for(tmp_path: Path) -> None:
+    with terminal(Workspace(tmp_path), "mcp") as shown:
+        shown.read_until("end it with Ctrl+D")
+        shown.type("\x04")
+        assert shown.process.wait(DEADLINE_S) == 0

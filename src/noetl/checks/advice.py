@@ -167,7 +167,7 @@ def _shell(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     for use in program.templates:
         source = use.template.source
         is_script = use.place == "task" and use.task is not None and (use.task.kind, use.path[-1]) in scripts
-        if _RAW_SHELL.search(source):
+        if "raw_shell" in source and _RAW_SHELL.search(source):
             message = "raw_shell has no effect here; use it only in `sh` of a shell task"
             if is_script:
                 message = "the shell interprets the value as a part of the script, so it can run any command"

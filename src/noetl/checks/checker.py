@@ -9,7 +9,7 @@ from noetl.checks.exposed import check_exposed
 from noetl.checks.forms import check_forms
 from noetl.checks.ineffective import check_effects
 from noetl.checks.mcp_arguments import check_mcp_arguments
-from noetl.checks.names import check_names
+from noetl.checks.names import CheckedNames, check_names
 from noetl.checks.notifications import check_notifications
 from noetl.checks.python_code import check_scripts
 from noetl.checks.retries import check_retries
@@ -34,6 +34,7 @@ class Checked(NamedTuple):
     program: Program | None
     problems: tuple[Problem, ...]  # in the order of the text
     verdict: Verdict | None  # None: unknown, because there are errors before level L5
+    names: CheckedNames | None = None  # for the check of a later version
 
     @property
     def errors(self) -> tuple[Problem, ...]:
@@ -50,15 +51,18 @@ def check(text: str | bytes, kinds: Kinds, file: str = "<playbook>") -> Checked:
     return check_read(read(text, kinds, file), kinds)
 
 
-def check_read(result: ReadResult, kinds: Kinds) -> Checked:
-    """The rest of the check, of a playbook that was read."""
+def check_read(result: ReadResult, kinds: Kinds, before: Checked | None = None) -> Checked:
+    """The rest of the check, of a playbook that was read.
+
+    `before`: the check of an earlier version with the same kinds, of which the unchanged steps are kept.
+    """
     document, playbook, problems = result
     if playbook is None:
         return Checked(document, None, None, tuple(problems), None)
     report = ProblemReport(document)
     report.problems = list(problems)
-    program = compile_playbook(playbook, kinds, report)
-    check_names(program, kinds, report)
+    program = compile_playbook(playbook, kinds, report, before.program if before is not None else None)
+    names = check_names(program, kinds, report, before.names if before is not None else None)
     check_scripts(program, report)
     check_mcp_arguments(program, report)
     broken = any(problem.severity == "error" for problem in report.problems)
@@ -71,4 +75,4 @@ def check_read(result: ReadResult, kinds: Kinds) -> Checked:
     check_retries(program, kinds, report)
     check_advice(program, kinds, report)
     ordered = sorted(dict.fromkeys(report.problems), key=lambda each: (each.at.line, each.at.column, each.code))
-    return Checked(document, playbook, program, tuple(ordered), None if broken else verdict)
+    return Checked(document, playbook, program, tuple(ordered), None if broken else verdict, names)

@@ -122,7 +122,9 @@ def _kind_specs(playbook: Playbook, kinds: Kinds, report: ProblemReport) -> None
 
 
 def _unused(spec: dict[str, JSON], at: Path, used: set[str], kinds: Kinds, report: ProblemReport) -> None:
-    for kind in spec.keys() & kinds.keys() - used:
+    for kind in spec:
+        if kind not in kinds or kind in used:
+            continue
         message = f'no task here has the kind "{kind}", so its settings have no effect'
         report.add("no-effect", (*at, kind), message, key=True)
     if spec.get("sandbox") is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from noetl.checks.reads import ReadChecker, check_comparisons
 from noetl.checks.references import check_references
@@ -20,7 +21,17 @@ from noetl.template.values import is_template
 UNUSED_MAX = 10  # blocks that nothing calls; more of them are one problem
 
 
-def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
+class CheckedNames(NamedTuple):
+    """A program, and its steps with templates that read something that does not exist."""
+
+    program: Program
+    faulty: frozenset[str]
+
+
+def check_names(
+    program: Program, kinds: Kinds, report: ProblemReport, before: CheckedNames | None = None
+) -> CheckedNames:
+    """`before`: of an earlier version with the same kinds; the templates of unchanged steps are not checked again."""
     _entry(program.playbook, report)
     _arcs(program, report)
     for pipeline in program.pipelines:
@@ -30,11 +41,35 @@ def check_names(program: Program, kinds: Kinds, report: ProblemReport) -> None:
     _credentials(program, report)
     _iter_writes(program.playbook, report)
     reader = ReadChecker(program, kinds, report)
+    kept = _kept(program, before) if before is not None else {}
+    faulty: set[str] = set()
     for use in program.templates:
+        if kept.get(use.owner.name) is use.owner:
+            continue
+        problems = len(report.problems)
         reader.check(use)
         _purity(use, report)
         check_comparisons(use, kinds, report)
+        if len(report.problems) > problems:
+            faulty.add(use.owner.name)
     check_references(program, report)
+    return CheckedNames(program, frozenset(faulty))
+
+
+def _kept(program: Program, before: CheckedNames) -> dict[str, Pipeline]:
+    """The steps whose templates have no problems: neither they nor the names that a step can read have changed."""
+    old, new = before.program.playbook, program.playbook
+    if (old.workload, old.inputs, old.keychain) != (new.workload, new.inputs, new.keychain):
+        return {}
+    if program.origins is None or before.program.origins is None:
+        return {}
+    if program.origins.ctx_targets != before.program.origins.ctx_targets:
+        return {}
+    return {
+        name: step.source
+        for name, step in program.steps.items()
+        if name not in before.faulty and before.program.steps.get(name) is step
+    }
 
 
 def _entry(playbook: Playbook, report: ProblemReport) -> None:

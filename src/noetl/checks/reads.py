@@ -48,9 +48,9 @@ class ReadChecker:
         }
 
     def check(self, use: TemplateUse) -> None:
+        seen = readable(use.place, use.owner)
         for read in dict.fromkeys(use.template.reads):
             root = str(read.path[0])
-            seen = readable(use.place, use.owner)
             if root in SUBJECT and seen >= SUBJECT.keys():
                 self._subject(use, read)
             elif root in SCOPES and not (root == SAVED and self._is_task(root, use)):

@@ -14,49 +14,52 @@ from noetl.playbook.validation import ProblemReport
 from noetl.template.compile import Template
 from noetl.template.values import is_template
 
-_MISSING = {
-    "undeclared-workload": "workload declares no default for",
-    "unknown-input": "input does not declare",
-    "unset-ctx": "nothing sets",
-    "unset-step": "nothing in this step sets",
-    "unset-iter": "nothing in this loop sets",
-    "unbound-input": "input does not declare",
-}
-
 _NEVER_A_REF = frozenset({"status", "error", "meta"})
 
 
 def check_references(program: Program, report: ProblemReport) -> None:
-    by_path = {use.path: use for use in program.templates}
-    origins = RefOrigins(program.playbook)
-    for target in _targets(program):
+    origins = program.origins
+    assert origins is not None  # a program that is checked has an author
+    targets = [target for target in _targets(program) if target.concerns_ref]
+    by_path = {use.path: use for use in program.templates} if targets else {}
+    for target in targets:
         _check_target(target, by_path.get(target.at), origins, report)
     for use in program.templates:
-        _check_reads(use, origins, report)
+        if "ref" in use.template.source:
+            _check_reads(use, origins, report)
 
 
 class _Target(NamedTuple):
     name: str
     value: JSON
-    at: Path
+    around: Path
+
+    @property
+    def at(self) -> Path:
+        return (*self.around, self.name)
+
+    @property
+    def concerns_ref(self) -> bool:
+        """Is it the name of a Ref, or may the value be one?"""
+        return self.name.endswith(SUFFIX) or (isinstance(self.value, str) and "ref" in self.value)
 
 
 def _targets(program: Program) -> Iterator[_Target]:
     """Everything that is written under a name that the author chose: `set` targets and `input` keys."""
     for writes, at in all_writes(program.playbook):
         for target, value in writes.items():
-            yield _Target(target, value, (*at, target))
+            yield _Target(target, value, at)
     for owner in program.playbook.pipelines:
         for key, value in owner.input.items():
-            yield _Target(key, value, (*owner.at, "input", key))
+            yield _Target(key, value, (*owner.at, "input"))
         for task in owner.tasks:
             for key, value in task.input.items():
                 if key != "ref":
-                    yield _Target(key, value, (*task.at, "input", key))
+                    yield _Target(key, value, (*task.at, "input"))
 
 
 def _check_target(target: _Target, use: TemplateUse | None, origins: RefOrigins, report: ProblemReport) -> None:
-    name, value, at = target
+    name, value, at = target.name, target.value, target.at
     template = use.template if use else None
     if name.endswith(SUFFIX):
         if _never_a_ref(value, template):

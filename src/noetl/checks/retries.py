@@ -47,9 +47,11 @@ def _in_spec(spec: dict[str, JSON], at: Path, tasks: Iterable[Task], kinds: Kind
     """The `retry` of a spec, and those of its sections for a kind. A section without tasks is reported elsewhere."""
     if isinstance(options := spec.get("retry"), dict):
         yield _RetryPlace((*at, "spec", "retry"), options, list(tasks))
-    for kind in spec.keys() & kinds.keys():
+    for kind, section in spec.items():
+        if kind not in kinds or not isinstance(section, dict):
+            continue
         of_kind = [task for task in tasks if task.kind == kind]
-        if isinstance(spec[kind], dict) and isinstance(options := spec[kind].get("retry"), dict) and of_kind:
+        if isinstance(options := section.get("retry"), dict) and of_kind:
             yield _RetryPlace((*at, "spec", kind, "retry"), options, of_kind)
 
 

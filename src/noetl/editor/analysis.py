@@ -50,9 +50,16 @@ class Analysis:
         """`before`: an analysis of a similar text, of which the unchanged steps are kept."""
         self.text = text
         self.kinds = kinds
-        again = reread(before.read, text, kinds) if before is not None else None
+        whole = before.whole if before is not None else None
+        again = reread(whole.read, text, kinds) if whole is not None else None
         self.read: ReadResult = again if again is not None else read_text(text, kinds, file)
-        self.checked: Checked = check_read(self.read, kinds)
+        self.checked: Checked = check_read(self.read, kinds, whole.checked if whole is not None else None)
+        self._earlier = whole if self.read.playbook is None else None
+
+    @property
+    def whole(self) -> Analysis | None:
+        """The latest analysis of a text that could be read: while someone types, the text is often not valid YAML."""
+        return self._earlier if self.checked.playbook is None else self
 
     @property
     def document(self) -> Document:

@@ -62,6 +62,9 @@ def cursor_at(text: str, offset: int) -> Cursor:
     place: PlaceOfCursor
     if key is not None and len(before) >= key.end:
         place, around = _in_value((*around.path, key.key or ""), around, _in_braces(before[key.end :]))
+    elif key is None and (inside := _in_braces(before[column:])) is not None:  # an item of a list: `- {step: …`
+        outer = _Around(around.path, around.levels[:-1], around.depths[:-1])
+        place, around = _in_value(around.path, outer, inside)
     else:
         place = "text" if _is_block_text(lines, row, column) or "#" in before else "key"
     expression = _expression(text, offset)

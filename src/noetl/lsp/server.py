@@ -79,6 +79,10 @@ class Editor(LanguageServer):
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._checks: dict[str, asyncio.Task[Analysis]] = {}  # that run
 
+    def names(self, uri: str) -> Analysis | None:
+        """For the names of the playbook: an analysis of the text as it is, or as it was before the last keystrokes."""
+        return self.known[uri].whole if uri in self.known else None
+
     def text(self, uri: str) -> str:
         return self.workspace.get_text_document(uri).source
 
@@ -197,7 +201,7 @@ def _writing(editor: Editor) -> None:
         uri = params.text_document.uri
         text = editor.text(uri)
         positions = Positions(text)
-        found = complete(text, positions.offset(params.position), editor.known.get(uri), editor.lookup)
+        found = complete(text, positions.offset(params.position), editor.names(uri), editor.lookup)
         span = positions.range(found.start, found.end)
         return lsp.CompletionList(False, [_item(option, span) for option in found.options])
 
@@ -243,7 +247,7 @@ def _reading(editor: Editor) -> None:
     @editor.feature(lsp.TEXT_DOCUMENT_HOVER)
     async def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
         uri = params.text_document.uri
-        text, known = editor.text(uri), editor.known.get(uri)
+        text, known = editor.text(uri), editor.names(uri)
         offset = Positions(text).offset(params.position)
         found = [hover(text, offset, known, editor.lookup), await _last_value(editor, text, offset, known)]
         words = "\n\n".join(each for each in found if each)

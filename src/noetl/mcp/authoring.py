@@ -10,16 +10,16 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta, Struct
 
+from noetl.api.trials import TestsRequest
 from noetl.drawing.chart import chart
 from noetl.drawing.text import mermaid
-from noetl.errors import NotFound, PlaybookError
+from noetl.errors import NotFound
 from noetl.mcp.context import TEXT_NAME, Answer, VerbContext
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.problems import CODES
 from noetl.playbook.source import TEXT_BYTES_MAX, Document, parse
-from noetl.replay.cases import SuiteRunner
-from noetl.replay.report import suite_document
+from noetl.replay.trial_process import run_tests
 from noetl.session.errors import UsageError
 from noetl.session.sources import PlaybookFile
 from noetl.views.explain import (
@@ -218,20 +218,16 @@ class TestArguments(Struct, forbid_unknown_fields=True, kw_only=True):
     coverage: Annotated[bool, Meta(description="also list steps, arcs and rules that never ran")] = False
 
 
-async def run_tests(context: VerbContext, asked: TestArguments) -> Answer:
-    del context
-    runner = SuiteRunner()
-    try:
-        suite = runner.load_texts(asked.text, asked.tests)
-    except PlaybookError as error:
-        return {**suite_document([], error.problems), "ok": False}
-    names = [each.name for each in suite.cases if asked.only is None or asked.only in each.name]
-    if not names:
-        raise UsageError(f'no name of a test contains "{asked.only}"')
+async def test(context: VerbContext, asked: TestArguments) -> Answer:
+    request = TestsRequest(text=asked.text, tests=asked.tests, only=asked.only, coverage=asked.coverage)
     try:
         async with asyncio.timeout(TESTS_S):
-            results = [each async for each in runner.run(suite, names)]
+            found = await (run_tests(request) if context.trials is None else context.trials.test(request))
     except TimeoutError:
         raise UsageError(f"the tests took longer than {TESTS_S:g} s: run fewer of them with `only`") from None
-    document = suite_document(results, (), runner.coverage.values() if asked.coverage else None)
-    return {**document, "tests": msgspec.to_builtins(results), "ok": not document["failed"]}
+    if not found.tests and not found.problems:
+        raise UsageError(f'no name of a test contains "{asked.only}"')
+    answer: Answer = msgspec.to_builtins(found)
+    hidden = {"problems_of"} if asked.coverage else {"problems_of", "coverage"}
+    shown = {key: value for key, value in answer.items() if key not in hidden}
+    return {**shown, "ok": not found.failed and not found.problems}

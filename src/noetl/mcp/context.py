@@ -8,6 +8,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 from noetl.checks.checker import Checked, check
 from noetl.errors import PlaybookError
+from noetl.mcp.trials import ServerTrials
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.replay.suite import SUITE
@@ -44,6 +45,7 @@ class VerbContext(NamedTuple):
     read_only: bool = False  # verbs with an effect are switched off
     # Other requests share this event loop: verbs that read run in threads, so many at a time. None: they run here.
     threads: asyncio.Semaphore | None = None
+    trials: ServerTrials | None = None  # None: tests and what-ifs run in this process
 
     @property
     def kinds(self) -> Kinds:

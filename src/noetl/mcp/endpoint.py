@@ -1,7 +1,8 @@
 """The tools for agents on a server: streamable HTTP, without state between requests.
 
 Each request has a session of its own that sends requests to the server in the same process, with the caller's token:
-the routes check scopes, roles and limits, and write the audit trail.
+the routes check scopes, roles and limits, and write the audit trail. Tests and what-ifs run in the processes that the
+server has for them.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ class McpEndpoint:
     @asynccontextmanager
     async def _context(self, request: Any) -> AsyncIterator[VerbContext]:
         from noetl.mcp.context import VerbContext, installed
+        from noetl.mcp.trials import ServerTrials
 
         http = request.request
         scheme, _, token = http.headers.get("authorization", "").partition(" ")
@@ -82,4 +84,4 @@ class McpEndpoint:
             address=http.client.host if http.client is not None else "?",
         )
         async with RemoteSession(requests) as session:
-            yield VerbContext(session, installed(), threads=self._threads)
+            yield VerbContext(session, installed(), threads=self._threads, trials=ServerTrials(requests))

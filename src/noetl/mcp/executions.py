@@ -8,16 +8,21 @@ import msgspec
 from msgspec import Meta, Struct
 
 from noetl.api.executions import line_text
-from noetl.errors import NotFound
+from noetl.api.playbooks import to_problem
+from noetl.api.trials import WhatIfRequest
+from noetl.errors import NotFound, PlaybookError
 from noetl.mcp.bounds import at_pointer, page
 from noetl.mcp.context import TEXT_NAME, Answer, VerbContext
+from noetl.mcp.trials import ServerTrials
 from noetl.output import JSON
 from noetl.session.analysis import PlaybookDifference, compare, explain_step
+from noetl.session.errors import UsageError
 from noetl.session.execution import Execution
 from noetl.session.protocol import ForkWish, Standing
 from noetl.session.sources import PlaybookFile, RegisteredPath
-from noetl.session.what_if import WhatIf
+from noetl.session.what_if import WhatIf, require_ended
 from noetl.views.log import instant
+from noetl.views.what_if import WhatIfReport
 from noetl.views.why_text import why_lines
 
 WAIT_S: Final = 30.0
@@ -218,9 +223,25 @@ class WhatIfArguments(Struct, forbid_unknown_fields=True, kw_only=True):
 
 async def what_if(context: VerbContext, asked: WhatIfArguments) -> Answer:
     execution = await context.session.execution(asked.execution)
-    compared = WhatIf(context.session, PlaybookFile(TEXT_NAME, asked.text.encode()), asked.on_miss)
-    answer: Answer = msgspec.to_builtins(await compared.compare(execution))
+    if context.trials is None:
+        compared = WhatIf(context.session, PlaybookFile(TEXT_NAME, asked.text.encode()), asked.on_miss)
+        report = await compared.compare(execution)
+    else:
+        report = await _what_if_on_server(context.trials, execution, asked)
+    answer: Answer = msgspec.to_builtins(report)
     return {"execution": answer.pop("execution_id"), **answer}
+
+
+async def _what_if_on_server(trials: ServerTrials, execution: Execution, asked: WhatIfArguments) -> WhatIfReport:
+    await require_ended(execution)
+    request = WhatIfRequest(text=asked.text, executions=(execution.id,), on_miss=asked.on_miss)
+    found = await trials.what_if(request)
+    if found.problems:
+        raise PlaybookError(to_problem(each, TEXT_NAME) for each in found.problems)
+    (item,) = found.items
+    if item.report is None:
+        raise UsageError(item.error or f"{execution.id} cannot be compared")
+    return item.report
 
 
 class DiffArguments(Struct, forbid_unknown_fields=True, kw_only=True):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from typing import Any, Final, NamedTuple
 
 from noetl.cache import BoundedCache
@@ -10,7 +11,7 @@ from noetl.errors import NotFound
 from noetl.mcp.context import VerbContext
 from noetl.net.input_schema import workload_schema
 from noetl.net.inputs import compile_inputs
-from noetl.playbook.exposed import EXPOSE, name_problem, tool_name
+from noetl.playbook.exposed import EXPOSE, distinct_name, name_problem, tool_name
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.reader import read
 
@@ -34,14 +35,15 @@ class ExposedPlaybooks:
         self._known: BoundedCache[str, ExposedPlaybook] = BoundedCache(2 * READ_MAX)
 
     async def tools(self, context: VerbContext) -> dict[str, ExposedPlaybook]:
-        """By name. Of two paths that give the same name, the first in the order of paths has it."""
-        found: dict[str, ExposedPlaybook] = {}
+        """By name. Paths that give the same name have longer names: no agent calls another playbook than it means."""
+        found: list[ExposedPlaybook] = []
         for each in await context.session.playbooks.list(limit=READ_MAX):
             if len(found) >= SHOWN_MAX:
                 break
             if (exposed := await self._read(context, each.digest)) is not None:
-                found.setdefault(tool_name(exposed.path), exposed)
-        return found
+                found.append(exposed)
+        count = Counter(tool_name(each.path) for each in found)
+        return {name if count[name := tool_name(each.path)] == 1 else distinct_name(each.path): each for each in found}
 
     async def _read(self, context: VerbContext, digest: str) -> ExposedPlaybook | None:
         known = self._known.get(digest)

@@ -30,6 +30,7 @@ from noetl.mcp.context import Answer, VerbContext, installed
 from noetl.mcp.executions import run_registered
 from noetl.mcp.exposed import ExposedPlaybook, ExposedPlaybooks
 from noetl.mcp.verbs import VERBS, Verb
+from noetl.playbook.exposed import tool_name
 from noetl.views.problems import problem_document
 
 # A request → what its caller sees.
@@ -87,10 +88,10 @@ class McpServer:
             raise Rejected("not-allowed", f"{name[:100]} is not available: {reason}")
         if verb is not None:
             return verb, await _run(verb, context, msgspec.convert(arguments, verb.arguments))
-        exposed = (await self._exposed.tools(context)).get(name)
-        if exposed is None:
-            raise MCPError(types.INVALID_PARAMS, f'there is no tool "{name[:100]}"')
-        return needed, await run_registered(context, exposed.path, arguments)
+        exposed = await self._exposed.tools(context)
+        if name not in exposed:
+            raise MCPError(types.INVALID_PARAMS, _unknown_tool(name, exposed))
+        return needed, await run_registered(context, exposed[name].path, arguments)
 
     # Resources and prompts
 
@@ -144,7 +145,7 @@ class McpServer:
 
 async def _run(verb: Verb, context: VerbContext, asked: Any) -> Answer:
     """A log may be long: a verb that reads and folds it must not stop other requests."""
-    if context.threads is None or verb.effect != "none":
+    if context.threads is None or verb.effect != "none" or (verb.trial and context.trials is not None):
         return await verb.run(context, asked)
     inside = context._replace(threads=None)
 
@@ -172,6 +173,13 @@ def _exposed_tool(name: str, each: ExposedPlaybook) -> types.Tool:
     hints = types.ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=True)
     doc = f"{each.doc}. Runs the playbook {each.path}. Answer: {{execution, status, output, error}}."
     return types.Tool(name=name, description=doc, input_schema=each.schema, annotations=hints)
+
+
+def _unknown_tool(name: str, exposed: dict[str, ExposedPlaybook]) -> str:
+    longer = [f"{each} ({found.path})" for each, found in exposed.items() if tool_name(found.path) == name]
+    if longer:
+        return f'several playbooks would be the tool "{name}": call {" or ".join(longer)}'
+    return f'there is no tool "{name[:100]}"'
 
 
 def _result(answer: Answer, rest: str, *, is_error: bool) -> types.CallToolResult:

@@ -26,6 +26,7 @@ class Verb(NamedTuple):
     scope: Literal["read", "run"] = "read"
     effect: Effect = "none"
     rest: str = _NARROW  # how to get what is cut from an answer
+    trial: bool = False  # a server runs it in a process of its own
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -77,7 +78,7 @@ _TABLE: Final = (
         "test",
         "Run tests of a playbook in memory: calls are answered by the stubs of the test, and nothing outside is "
         "reached. Answer: {ok, passed, failed, tests, problems}.",
-        authoring.TestArguments, authoring.run_tests,
+        authoring.TestArguments, authoring.test, trial=True,
     ),
     Verb(
         "run",
@@ -125,7 +126,7 @@ _TABLE: Final = (
         "what_if",
         "Show what an edited playbook would have done in an execution that has ended, on its recorded answers. Nothing "
         "outside is reached. Answer: {differs, first_divergence, routes, calls, coverage}.",
-        executions.WhatIfArguments, executions.what_if,
+        executions.WhatIfArguments, executions.what_if, trial=True,
     ),
     Verb(
         "diff", "Show what differs between two executions, or between two registered playbooks.",

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from noetl.defaults import POOL
-from noetl.net.graph import descendants
+from noetl.net.graph import reach_of
+from noetl.net.kept import KeptStep, kept_steps
 from noetl.net.origins import SUFFIX, RefOrigins
 from noetl.net.program import (
-    ANYWHERE,
     BODY,
     SAVED,
     CompiledArc,
@@ -35,7 +35,7 @@ from noetl.net.program import (
     TemplateUse,
     Write,
 )
-from noetl.net.scopes import Place, all_writes
+from noetl.net.scopes import Place
 from noetl.net.template_reads import output_parts, reads_failed_iterations, reads_failure, saved_reads
 from noetl.output import JSON
 from noetl.playbook import model
@@ -69,8 +69,9 @@ def compiled_template(source: str, statements: bool, sql: bool, shell: bool) -> 
         return error
 
 
-def compile_playbook(playbook: Playbook, kinds: Kinds, report: ProblemReport) -> Program:
-    return _Compiler(playbook, kinds, report).program()
+def compile_playbook(playbook: Playbook, kinds: Kinds, report: ProblemReport, before: Program | None = None) -> Program:
+    """`before`: an earlier version, compiled with the same kinds, of which the unchanged steps are kept."""
+    return _Compiler(playbook, kinds, report, before).program()
 
 
 class _Fields(NamedTuple):
@@ -84,37 +85,44 @@ class _Fields(NamedTuple):
 
 
 class _Compiler:
-    def __init__(self, playbook: Playbook, kinds: Kinds, report: ProblemReport) -> None:
+    def __init__(self, playbook: Playbook, kinds: Kinds, report: ProblemReport, before: Program | None) -> None:
         self.playbook = playbook
         self.kinds = kinds
         self.report = report
-        self.identity = object()  # of this playbook
         self.templates: list[TemplateUse] = []
         self.blocks: dict[str, CompiledPipeline] = {}
+        self.faulty: set[str] = set()
         self.origins = RefOrigins(playbook)
         self.fields: dict[str, _Fields] = {}
         self.specs: dict[str, dict[str, JSON]] = {}
         self.policy = {key: playbook.executor.policy.get(key) or {} for key in ("lifecycle", "failure")}
         limits = playbook.executor.policy.get("limits", {})
         self.limits = {key: limits.get(key, row.default) for key, row in LIMITS.keys.items() if row.default}
-        self.has_limits = False
-        self.weighs_ctx = len(_ctx_targets(playbook)) > CTX_TARGETS_LIGHT
+        self.weighs_ctx = len(self.origins.ctx_targets) > CTX_TARGETS_LIGHT
+        self.kept: dict[str, KeptStep] = {}
+        if before is not None:
+            self.kept = kept_steps(before, playbook, self.origins, weighs_ctx=self.weighs_ctx)
+        # Of this playbook: the same for all of its tasks.
+        self.identity = before.identity if before is not None and self.kept else object()
 
     def program(self) -> Program:
         steps: dict[str, CompiledStep] = {}
         for step in self.playbook.steps:
-            steps.setdefault(step.name, self._step(step))  # of two steps with one name the first counts
+            steps.setdefault(step.name, self._kept(step))  # of two steps with one name the first counts
         for block in self.playbook.pipelines[len(self.playbook.steps) :]:
             if isinstance(block, Block) and block.name not in self.blocks:
                 self.blocks[block.name], _ = self._pipeline(block)
-        if reads_failed_iterations(self.templates, self.playbook):
-            for name, compiled in steps.items():
-                steps[name] = replace(compiled, pipeline=replace(compiled.pipeline, reads_failed=True))
-            for name, pipeline in self.blocks.items():
-                self.blocks[name] = replace(pipeline, reads_failed=True)
+        reads_failed = reads_failed_iterations(self.templates, self.playbook)
+        for name, compiled in steps.items():
+            if compiled.pipeline.reads_failed != reads_failed:
+                steps[name] = replace(compiled, pipeline=replace(compiled.pipeline, reads_failed=reads_failed))
+        for name, pipeline in self.blocks.items():
+            if pipeline.reads_failed != reads_failed:
+                self.blocks[name] = replace(pipeline, reads_failed=reads_failed)
         concurrency = self._concurrency()
         bits = {name: 1 << place for place, name in enumerate(steps)}
-        program = Program(self.playbook, steps, self.blocks, bits, _reach(steps), self.limits, tuple(self.templates))
+        program = Program(self.playbook, steps, self.blocks, bits, reach_of(steps), self.limits, tuple(self.templates))
+        program = program._replace(origins=self.origins, identity=self.identity, faulty=frozenset(self.faulty))
         if self.playbook.notifications:
             notifications = tuple(map(self._notification, self.playbook.notifications))
             program = program._replace(notifications=notifications, templates=tuple(self.templates))
@@ -122,7 +130,7 @@ class _Compiler:
             program = program._replace(triggers=self._triggers())
         saves = any(target.startswith(f"{SAVED}.") for step in self.playbook.steps for target in step.set)
         program = program._replace(saves=saves, saved_reads=saved_reads(self.templates), asks=program.uses("wait"))
-        if concurrency is not None or self.has_limits:
+        if concurrency is not None or program.has_limits:
             program = program._replace(concurrency=concurrency, limited=True)
         return program if self.playbook.inputs is None else program._replace(inputs=self._inputs())
 
@@ -141,7 +149,6 @@ class _Compiler:
     ) -> CompiledLimit | None:
         if not written or "key" not in written:
             return None
-        self.has_limits = True
         rate = written.get("rate") or {}
         return CompiledLimit(
             key=self._value(written["key"], place, (*path, "key"), owner, task),
@@ -166,6 +173,19 @@ class _Compiler:
         for code, path, message, fix, key in faults:
             self.report.add(code, path, message, fix=fix, key=key)
         return inputs
+
+    def _kept(self, step: Step) -> CompiledStep:
+        """The step as it was compiled before, if it and everything that it depends on is the same."""
+        kept = self.kept.get(step.name)
+        if kept is not None and kept.step.source is step:
+            self.templates += kept.templates
+            self.blocks |= kept.blocks
+            return kept.step
+        problems = len(self.report.problems)
+        made = self._step(step)
+        if len(self.report.problems) > problems:
+            self.faulty.add(step.name)
+        return made
 
     def _step(self, step: Step) -> CompiledStep:
         admit = None
@@ -554,26 +574,6 @@ def _call_of(block: str, owner: Pipeline) -> CompiledTask:
     )  # fmt: skip
 
 
-def _reach(steps: Mapping[str, CompiledStep]) -> dict[str, int]:
-    """The steps that each step's arcs lead to, as bits; the step itself only when a path leads back to it."""
-    # One vertex represents the targets of all arcs that may lead to any step, so that the graph stays linear.
-    follows: dict[str, list[str]] = {}
-    for name, step in steps.items():
-        found: dict[str, None] = {}
-        for arc in step.arcs:
-            found.update(dict.fromkeys((ANYWHERE,) if arc.targets is None else arc.targets))
-        follows[name] = [target for target in found if target in steps or target == ANYWHERE]
-    anywhere = 1 << len(steps)
-    reach = descendants({**follows, ANYWHERE: list(steps)})
-    made: dict[str, int] = {}
-    for name, targets in follows.items():
-        mask = 0
-        for target in targets:
-            mask |= reach[target]
-        made[name] = mask & ~anywhere
-    return made
-
-
 def _projected(writes: Iterable[Write], arcs: Iterable[CompiledArc]) -> tuple[ProjectedValue, ...]:
     """The values of a step's `set` and of arcs that read output.data."""
     found = [ProjectedValue(write.value, asks=False) for write in writes if reads_data(write.value.reads)]
@@ -586,7 +586,3 @@ def _projected(writes: Iterable[Write], arcs: Iterable[CompiledArc]) -> tuple[Pr
         if arc.set:
             found += _projected(arc.set, ())
     return tuple(found)
-
-
-def _ctx_targets(playbook: Playbook) -> set[str]:
-    return {target for writes, _ in all_writes(playbook) for target in writes if target.startswith("ctx.")}

@@ -7,7 +7,7 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 from functools import lru_cache
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from noetl.net.program import CompiledArc, CompiledStep, Program
+from noetl.net.program import ANYWHERE, CompiledArc, CompiledStep, Program
 from noetl.output import JSON
 from noetl.template.compile import BadTemplate, Template, TemplateError, compile_template
 
@@ -69,6 +69,8 @@ def _close(vertex: V, open_: dict[V, None]) -> list[V]:
 
 def cycles(follows: Follows[V]) -> list[list[V]]:
     """Components that contain a cycle."""
+    if not any(follows.values()):
+        return []
     return [each for each in components(follows) if len(each) > 1 or each[0] in follows.get(each[0], ())]
 
 
@@ -85,6 +87,26 @@ def descendants(follows: Follows[V]) -> dict[V, int]:
         for member in members:
             masks[member] = mask
     return masks
+
+
+def reach_of(steps: Mapping[str, CompiledStep]) -> dict[str, int]:
+    """The steps that each step's arcs lead to, as bits; the step itself only when a path leads back to it."""
+    # One vertex represents the targets of all arcs that may lead to any step, so that the graph stays linear.
+    follows: dict[str, list[str]] = {}
+    for name, step in steps.items():
+        found: dict[str, None] = {}
+        for arc in step.arcs:
+            found.update(dict.fromkeys((ANYWHERE,) if arc.targets is None else arc.targets))
+        follows[name] = [target for target in found if target in steps or target == ANYWHERE]
+    anywhere = 1 << len(steps)
+    reach = descendants({**follows, ANYWHERE: list(steps)})
+    made: dict[str, int] = {}
+    for name, targets in follows.items():
+        mask = 0
+        for target in targets:
+            mask |= reach[target]
+        made[name] = mask & ~anywhere
+    return made
 
 
 class Order(NamedTuple):

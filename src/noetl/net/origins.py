@@ -24,11 +24,16 @@ class RefOrigins:
     def __init__(self, playbook: Playbook) -> None:
         self._playbook = playbook
         written = {tuple(target.split(".")) for writes, _ in all_writes(playbook) for target in writes}
+        self.ctx_targets = {target for target in written if target[0] == "ctx"}
         self._named: set[Path] = {target for target in written if target[-1].endswith(SUFFIX)}
         # `ctx.page` may receive data, so `ctx.page.next_ref` is no origin if both are targets.
         self._targets = {
             target for target in self._named if not any(target[:size] in written for size in range(2, len(target)))
         }
+
+    def same_as(self, other: RefOrigins) -> bool:
+        """Are the same names of this and another playbook Refs?"""
+        return self._named == other._named and self._targets == other._targets
 
     def is_named(self, path: Path, owner: Pipeline) -> bool:
         """Does the author's name say that the value at the path is a Ref (D54)? Names inside data do not count."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from noetl.net.origins import RefOrigins
 from noetl.net.scopes import Place
 from noetl.output import JSON
 from noetl.playbook import model
@@ -134,6 +135,8 @@ class CompiledTask(Struct, frozen=True, eq=False, gc=False):
     @property
     def written_rules(self) -> tuple[CompiledRule, ...]:
         """The rules after the call, as the author wrote them."""
+        if not self.rules or not self.rules[-1].implied:  # implied rules are the last ones
+            return self.rules
         return tuple(rule for rule in self.rules if not rule.implied)
 
 
@@ -248,6 +251,9 @@ class Program(NamedTuple):
     concurrency: CompiledConcurrency | None = None
     limited: bool = False  # it has limits that other executions share
     asks: bool = False  # a task waits for a time or a signal
+    faulty: frozenset[str] = frozenset()  # the steps with templates or guards that could not be compiled
+    origins: RefOrigins | None = None  # None: no author wrote it
+    identity: object = None  # that of its tasks
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)
 
     def pipeline(self, name: str, *, block: bool) -> CompiledPipeline:
@@ -265,6 +271,12 @@ class Program(NamedTuple):
             return self.playbook.keychain
         bound = {"execution": execution_id}
         return (*self.playbook.keychain, *(replace(each, fields=each.fields | bound) for each in self.inputs.secrets))
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether a step, a block or a task has a limit that other executions share."""
+        pipelines = (*(step.pipeline for step in self.steps.values()), *self.blocks.values())
+        return any(each.limit or any(task.limit for task in each.source_tasks) for each in pipelines)
 
     def uses(self, kind: str) -> bool:
         """Whether a step or a block that the author wrote has a task of the kind."""

@@ -76,19 +76,22 @@ def readable(place: Place, owner: Pipeline) -> frozenset[str]:
 
 
 def task_writes(owner: Pipeline) -> Iterator[tuple[dict[str, JSON], Path]]:
-    """Every `set` inside the pipeline, with its path."""
+    """Every `set` inside the pipeline that writes something, with its path."""
     for task in owner.tasks:
-        yield task.set, (*task.at, "set")
+        if task.set:
+            yield task.set, (*task.at, "set")
         for rule in task.policy.rules if task.policy else ():
-            inside = ("then",) if rule.when is not None else ("else", "then")
-            yield rule.set, (*rule.at, *inside, "set")
+            if rule.set:
+                yield rule.set, (*rule.at, *(("then",) if rule.when is not None else ("else", "then")), "set")
 
 
 def all_writes(playbook: Playbook) -> Iterator[tuple[dict[str, JSON], Path]]:
-    """Every `set` of the playbook, with its path."""
+    """Every `set` of the playbook that writes something, with its path."""
     for owner in playbook.pipelines:
-        yield owner.set, (*owner.at, "set")
+        if owner.set:
+            yield owner.set, (*owner.at, "set")
         yield from task_writes(owner)
     for step in playbook.steps:
         for arc in step.arcs or ():
-            yield arc.set, (*arc.at, "set")
+            if arc.set:
+                yield arc.set, (*arc.at, "set")

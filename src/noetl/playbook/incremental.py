@@ -6,8 +6,7 @@ The result is that of `read`, which handles all unusual texts itself: those with
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final, NamedTuple, SupportsIndex, overload
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -15,40 +14,22 @@ from noetl.playbook import source
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.problems import CODES
 from noetl.playbook.reader import ReadResult, read_step
-from noetl.playbook.source import TEXT_BYTES_MAX, VALUES_MAX, Document, Mapping, Scalar, Sequence, Tree
+from noetl.playbook.source import (
+    TEXT_BYTES_MAX,
+    VALUES_MAX,
+    Document,
+    Mapping,
+    Scalar,
+    Sequence,
+    ShiftedItems,
+    Tree,
+    shifted,
+)
 from noetl.playbook.validation import ProblemReport
 
 _HEAD: Final = "workflow:\n"  # puts a step at the depth that it has in the whole text
 _DASH: Final = re.compile(r" *- +\Z")
 _ANCHOR: Final = re.compile(r"(?:^|[\s\[{,])[&*][A-Za-z0-9_]")
-
-
-class ShiftedItems(list[Tree]):
-    """The trees of steps, whose offsets are corrected when one of them is used."""
-
-    def __init__(self, trees: list[Tree], deltas: list[int]) -> None:
-        super().__init__(trees)
-        self.deltas = deltas
-
-    @overload
-    def __getitem__(self, index: SupportsIndex) -> Tree: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[Tree]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> Tree | list[Tree]:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(len(self)))]
-        place = range(len(self))[index]
-        if self.deltas[place]:
-            self[place] = _shifted(super().__getitem__(place), self.deltas[place])
-            self.deltas[place] = 0
-        return super().__getitem__(place)
-
-    def __iter__(self) -> Iterator[Tree]:
-        return (self[place] for place in range(len(self)))
-
-    def raw(self) -> list[Tree]:
-        """The trees with the offsets that they had."""
-        return [super(ShiftedItems, self).__getitem__(place) for place in range(len(self))]
 
 
 class _Span(NamedTuple):
@@ -90,7 +71,8 @@ def _is_plain(old: ReadResult, span: _Span, text: str) -> bool:
     first, last = (old.document.mark(offset).line for offset in (span.start, max(span.start, span.end - 1)))
     # A problem of the YAML may have removed a value from the tree, so that the values cannot be counted.
     inside = all(first <= each.line <= last and CODES[each.code].level != "L1" for each in old.problems)
-    return inside and not text.startswith("\ufeff") and _ANCHOR.search(text) is None
+    anchors = ("&" in text or "*" in text) and _ANCHOR.search(text) is not None
+    return inside and not anchors and not text.startswith("\ufeff")
 
 
 def _edited_step(old: str, new: str, root: Mapping, workflow: Sequence) -> _Span | None:
@@ -111,7 +93,7 @@ def _edited_step(old: str, new: str, root: Mapping, workflow: Sequence) -> _Span
 def _start(workflow: Sequence, place: int) -> int:
     items = workflow.items
     if isinstance(items, ShiftedItems):
-        return list.__getitem__(items, place).start + items.deltas[place]
+        return items.raw(place).start + items.deltas[place]
     return items[place].start
 
 
@@ -136,33 +118,22 @@ def _step_tree(chunk: str, start: int) -> Tree | None:
     steps = root.entries["workflow"]
     if not isinstance(steps, Sequence) or len(steps.items) != 1 or not isinstance(steps.items[0], Mapping):
         return None
-    return _shifted(steps.items[0], start - len(_HEAD))
+    return shifted(steps.items[0], start - len(_HEAD))
 
 
 def _root(root: Mapping, workflow: Sequence, span: _Span, step: Tree, delta: int) -> Mapping:
     items = workflow.items
-    trees = items.raw() if isinstance(items, ShiftedItems) else list(items)
+    trees = [items.raw(place) for place in range(len(items))] if isinstance(items, ShiftedItems) else list(items)
     deltas = list(items.deltas) if isinstance(items, ShiftedItems) else [0] * len(trees)
     trees[span.place], deltas[span.place] = step, 0
     for place in range(span.place + 1, len(trees)):
         deltas[place] += delta
     entries: dict[str, Tree] = {}
     for key, tree in root.entries.items():
-        entries[key] = tree if root.keys[key] < span.end else _shifted(tree, delta)
+        entries[key] = tree if root.keys[key] < span.end else shifted(tree, delta)
     entries["workflow"] = Sequence(ShiftedItems(trees, deltas), workflow.start)
     keys = {key: at if at < span.end else at + delta for key, at in root.keys.items()}
     return Mapping(entries, keys, root.start)
-
-
-def _shifted(tree: Tree, delta: int) -> Tree:
-    match tree:
-        case Scalar(value, start, end):
-            return Scalar(value, start + delta, end + delta)
-        case Sequence(items, start):
-            return Sequence([_shifted(each, delta) for each in items], start + delta)
-        case Mapping(entries, keys, start):
-            moved = {key: _shifted(each, delta) for key, each in entries.items()}
-            return Mapping(moved, {key: at + delta for key, at in keys.items()}, start + delta)
 
 
 def _values(tree: Tree) -> int:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from itertools import accumulate
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, SupportsIndex, TypeAlias, overload
 
 import yaml
 from msgspec import Struct
@@ -83,6 +84,46 @@ class Mapping(Struct, frozen=True, gc=False):
 Tree: TypeAlias = Scalar | Sequence | Mapping
 
 
+class ShiftedItems(list[Tree]):
+    """Trees whose offsets are corrected when one of them is used: those of the steps after an edit."""
+
+    def __init__(self, trees: list[Tree], deltas: list[int]) -> None:
+        super().__init__(trees)
+        self.deltas = deltas
+
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> Tree: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Tree]: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> Tree | list[Tree]:
+        if isinstance(index, slice):
+            return [self[each] for each in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        if self.deltas[place]:
+            self[place] = shifted(super().__getitem__(place), self.deltas[place])
+            self.deltas[place] = 0
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Iterator[Tree]:
+        return (self[place] for place in range(len(self)))
+
+    def raw(self, place: int) -> Tree:
+        """The tree with the offsets that it had."""
+        return super().__getitem__(place)
+
+
+def shifted(tree: Tree, delta: int) -> Tree:
+    """The tree with all offsets moved."""
+    match tree:
+        case Scalar(value, start, end):
+            return Scalar(value, start + delta, end + delta)
+        case Sequence(items, start):
+            return Sequence([shifted(each, delta) for each in items], start + delta)
+        case Mapping(entries, keys, start):
+            moved = {key: shifted(each, delta) for key, each in entries.items()}
+            return Mapping(moved, {key: at + delta for key, at in keys.items()}, start + delta)
+
+
 class _Lines:
     """The offsets of the lines of a text, computed when a position is first needed."""
 
@@ -122,31 +163,40 @@ class Document(NamedTuple):
 
     def find(self, path: Path) -> Tree | None:
         """The value at `path`, or None."""
-        tree = self.root
+        tree, delta = self._find(path)
+        return shifted(tree, delta) if delta and tree is not None else tree
+
+    def _find(self, path: Path) -> tuple[Tree | None, int]:
+        """The value at `path` with the offsets that it had, and how far it has moved since."""
+        tree, delta = self.root, 0
         for part in path:
-            match tree:
-                case Mapping() if isinstance(part, str):
-                    tree = tree.entries.get(part)
-                case Sequence() if isinstance(part, int) and part < len(tree.items):
-                    tree = tree.items[part]
-                case _:
-                    return None
-        return tree
+            if isinstance(tree, Mapping) and isinstance(part, str):
+                tree = tree.entries.get(part)
+            elif isinstance(tree, Sequence) and isinstance(part, int) and part < len(tree.items):
+                items = tree.items
+                if isinstance(items, ShiftedItems):
+                    delta += items.deltas[part]
+                    tree = items.raw(part)
+                else:
+                    tree = items[part]
+            else:
+                return None, 0
+        return tree, delta
 
     def at(self, path: Path) -> Mark:
         """The start of the value at `path`, or of the innermost existing value around it."""
         for length in range(len(path), -1, -1):
-            tree = self.find(path[:length])
+            tree, delta = self._find(path[:length])
             if tree is not None:
-                return self.mark(tree.start)
+                return self.mark(tree.start + delta)
         return Mark(self.file, 1, 1)
 
     def key_at(self, path: Path) -> Mark:
         """The position of the last key of `path`."""
-        around = self.find(path[:-1])
+        around, delta = self._find(path[:-1])
         key = path[-1] if path else None
         if isinstance(around, Mapping) and isinstance(key, str) and key in around.keys:
-            return self.mark(around.keys[key])
+            return self.mark(around.keys[key] + delta)
         return self.at(path)
 
     def locate(self, path: Path, word: str | None, line: int = 1) -> Mark:

@@ -96,7 +96,8 @@ class _ParentRecords:
         return reply.body
 
 
-async def _tests(request: TestsRequest) -> TestsResponse:
+async def run_tests(request: TestsRequest) -> TestsResponse:
+    """Here, without a process of its own."""
     runner = SuiteRunner()
     try:
         suite = runner.load_texts(request.text, request.tests)
@@ -149,7 +150,7 @@ def _limit_resources() -> None:
 def main() -> None:
     _limit_resources()
     trial = msgspec.msgpack.decode(_read_message(sys.stdin.buffer), type=TestsTrial | WhatIfTrial)
-    response = asyncio.run(_tests(trial.request) if isinstance(trial, TestsTrial) else _what_if(trial))
+    response = asyncio.run(run_tests(trial.request) if isinstance(trial, TestsTrial) else _what_if(trial))
     write_message(sys.stdout.buffer, Done(body=msgspec.json.encode(response)))
 
 

@@ -63,6 +63,11 @@ class WhatIf:
 
     async def compare(self, execution: Execution) -> WhatIfReport:
         """Raises Rejected while it runs, NotFound when it never started, Damaged when its log cannot be read."""
-        if (await execution.info()).live:
-            raise Rejected("running", f"{execution.id} has not ended: its calls are not complete")
+        await require_ended(execution)
         return await self._what_if.compare(execution.id)
+
+
+async def require_ended(execution: Execution) -> None:
+    """Raises Rejected while it runs."""
+    if (await execution.info()).live:
+        raise Rejected("running", f"{execution.id} has not ended: its calls are not complete")

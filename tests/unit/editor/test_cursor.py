@@ -23,6 +23,19 @@ STEP: Path = ("workflow", 0)
             (*STEP, "next", "arcs", 0, "when"),
             "tr",
         ),
+        (
+            "workflow:\n  - step: a\n    next:\n      arcs:\n        - { step: b, when: true }\n        - { step: c",
+            "value",
+            (*STEP, "next", "arcs", 0, "step"),
+            "c",
+        ),
+        (
+            "workflow:\n  - step: a\n    next:\n      arcs:\n        - { step: b, wh",
+            "key",
+            (*STEP, "next", "arcs", 0),
+            "wh",
+        ),
+        ("workflow:\n  - { step: a, to", "key", STEP, "to"),
         ("workflow:\n  - step: a\n    tool:\n      code: |\n        def ma", "text", (*STEP, "tool", "code"), "ma"),
         ("workflow:\n  - step: a\n    set:\n      ctx.x: '{{ ctx.y", "template", (*STEP, "set", "ctx.x"), "ctx.y"),
         ("workflow:\n  - step: a\n    # com", "text", STEP, "com"),
@@ -33,6 +46,13 @@ STEP: Path = ("workflow", 0)
 def test_the_path_at_the_end_of_a_text(text: str, place: str, path: Path, word: str) -> None:
     found = cursor_at(text, len(text))
     assert (found.place, found.path, found.word) == (place, path, word)
+
+
+def test_the_keys_before_the_cursor_in_the_braces_of_an_item_are_known() -> None:
+    text = "workflow:\n  - step: a\n    tool:\n      - { name: b, kind: http, ur"
+    found = cursor_at(text, len(text))
+    assert found.keys_at(4) == {"name": "b", "kind": "http"}
+    assert found.keys_at(2) == {"step": "a", "tool": ""}
 
 
 def test_the_keys_around_the_cursor_are_known() -> None:

@@ -18,6 +18,7 @@ from noetl.mcp.bounds import ANSWER_CHARS_MAX
 from noetl.mcp.context import VerbContext, installed
 from noetl.mcp.server import McpServer
 from noetl.mcp.verbs import VERBS
+from noetl.playbook.exposed import NAME_CHARS_MAX, distinct_name
 from noetl.playbook.exposed import VERBS as TAKEN_NAMES
 from noetl.session.local import LocalSession
 from noetl.session.sources import PlaybookFile, load
@@ -232,15 +233,42 @@ async def test_read_only_has_no_tool_that_changes_something(tmp_path: Path) -> N
         assert await agent.call("list") == {"executions": []}
 
 
+async def register(session: LocalSession, *texts: str) -> None:
+    made = {}
+    for number, text in enumerate(texts):
+        found = load(PlaybookFile(str(number), text.encode()), "canonical", installed().kinds).registered_text(None)
+        assert found is not None
+        made[str(number)] = found
+    await session.playbooks.register(made)
+
+
+@run_async
+async def test_playbooks_whose_paths_give_one_name_have_longer_names(tmp_path: Path) -> None:
+    async with LocalSession(tmp_path / "noetl.db") as session:
+        await register(session, EXPOSED, EXPOSED.replace("shop/orders", "shop_orders"))
+    async with agent_on(tmp_path / "noetl.db") as agent:
+        tools = (await agent.client.list_tools()).tools[len(VERBS) :]
+        paths = {
+            each.name: (each.description or "").partition("Runs the playbook ")[2].partition(". ")[0] for each in tools
+        }
+        assert paths == {distinct_name("shop/orders"): "shop/orders", distinct_name("shop_orders"): "shop_orders"}
+        for name, path in paths.items():
+            answer = await agent.call(name, day="2026-11-16")
+            assert (await agent.call("status", execution=answer["execution"]))["playbook"] == path
+        with pytest.raises(MCPError, match="several playbooks") as error:
+            await agent.client.call_tool("shop_orders", {"day": "2026-11-16"})
+        assert all(f"{name} ({path})" in str(error.value) for name, path in paths.items())
+
+
+def test_a_longer_name_is_one_that_clients_accept() -> None:
+    assert distinct_name("shop/orders") == "shop_orders_644f7b"
+    assert len(distinct_name("a" * NAME_CHARS_MAX)) == NAME_CHARS_MAX
+
+
 @run_async
 async def test_a_registered_playbook_with_typed_inputs_is_a_tool(tmp_path: Path) -> None:
     async with LocalSession(tmp_path / "noetl.db") as session:
-        texts = {}
-        for name, text in (("a", EXPOSED), ("b", GREETING), ("c", EXPOSED.replace("shop/orders", "shop_orders"))):
-            found = load(PlaybookFile(name, text.encode()), "canonical", installed().kinds).registered_text(None)
-            assert found is not None
-            texts[name] = found
-        await session.playbooks.register(texts)
+        await register(session, EXPOSED, GREETING)
     async with agent_on(tmp_path / "noetl.db") as agent:
         assert (await agent.names())[len(VERBS) :] == ["shop_orders"]
         tool = (await agent.client.list_tools()).tools[-1]

@@ -39,6 +39,7 @@ def mcp(
 
 def serve_agent(db: str | None, server: str | None, *, read_only: bool) -> int:
     import asyncio
+    import sys
     from contextlib import AsyncExitStack
 
     from noetl.session.connect import open_session, resolve
@@ -59,5 +60,7 @@ def serve_agent(db: str | None, server: str | None, *, read_only: bool) -> int:
                 await stack.enter_async_context(session)
             await serve_stdio(VerbContext(session, installed(), files=True, read_only=read_only))
 
+    if sys.stdin.isatty():
+        typer.echo("noetl: waits for an MCP client, which starts this command itself; end it with Ctrl+D", err=True)
     asyncio.run(serve())
     return OK
