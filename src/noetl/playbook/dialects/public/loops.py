@@ -7,7 +7,7 @@ import re
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, List, Map, item, leaves, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, child, discard, insert, move, new, put, scalar, text_of
+from noetl.playbook.dialects.public.book import PAGES, Book, child, discard, insert, move, new, put, scalar, text_of
 from noetl.playbook.dialects.public.outcomes import point
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -215,10 +215,8 @@ def _filters(book: Book, loop: Map) -> None:
     for key in ("where", "limit", "chunk", "order_by", "filter", "pagination"):
         entry = loop.entry(key)
         if entry is not None:
-            message = f'"{key}" of a loop has no replacement'
-            book.refuse(
-                entry.start, message, "write it as a filter in `in`, for example `| selectattr(…)`, `| sort`, `[:10]`"
-            )
+            fix = "write it as a filter in `in`, for example `| selectattr(…)`, `| sort`, `[:10]`"
+            book.refuse(entry.start, f'"{key}" of a loop has no replacement', PAGES if key == "pagination" else fix)
 
 
 def _selection(book: Book, loop: Map, source: LayoutEntry, entry: LayoutEntry) -> None:

@@ -18,6 +18,7 @@ from noetl.playbook.dialects.public import shapes
 from noetl.playbook.dialects.public.book import Book, is_template
 from noetl.playbook.dialects.public.results import Source, assume, keys_of, result_kind, store
 from noetl.playbook.dialects.public.shapes import SQL
+from noetl.playbook.dialects.public.workload import WorkloadTemplates, constants
 from noetl.playbook.dialects.public.writes import written_names
 from noetl.playbook.dialects.rules import names_of
 from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathRead, attribute, parse
@@ -59,6 +60,7 @@ class Resolver:
         keychain = book.root.get("keychain")
         self.secrets = {name: entry for entry in parts.maps(keychain) if (name := entry.text("name"))}
         self.assumed: dict[str, int] = {}
+        self.templates: WorkloadTemplates | None = None  # of a public document
 
     def source(self, step: StepPart) -> Source:
         name = identifier(step.name)
@@ -183,6 +185,8 @@ class Resolver:
         written = self.written.get(name, set())
         if self.book.public and "ctx" in written and name in self.workload and not _is_default(template, reading):
             return self.shadowed(reading.path[1:], place, template, reading)
+        if "ctx" not in written and len(reading.parts) == 1 and (made := self.computed(name)) is not None:
+            return made, 1
         if root == "workload" and (name in self.workload or not (written or name in self.sources)):
             return None
         if root == "ctx" and ("ctx" in written or not self.book.public):
@@ -197,6 +201,10 @@ class Resolver:
             found = self.result(self.sources[name], None, reading.path[2:])
             return (found[0], found[1] + 1) if found is not None else None
         return None
+
+    def computed(self, name: str) -> str | None:
+        """The value of a workload key that was a template."""
+        return self.templates.reading(name) if self.templates is not None else None
 
     def output(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
         """`output` of the public engine has an envelope for http and SQL below `data`; as a whole it is the result."""
@@ -324,6 +332,8 @@ class Resolver:
             if root in self.workload:
                 return self.shadowed(reading.path, place, template, reading)
             return f"ctx.{root}", 0
+        if not reading.parts and (made := self.computed(root)) is not None:
+            return made, 0
         if root in self.workload:
             return f"workload.{root}", 0
         if "step" in written:
@@ -389,11 +399,14 @@ def read_names(book: Book) -> None:
     if not book.public and not _reads_public(resolver):
         return
     book.public = True
+    constants(book)
+    resolver.templates = WorkloadTemplates(book)
     for place, node in places(book):
         skip = parts.code_of(node) if isinstance(node, Map) else None
         for leaf in leaves(node):
             if leaf is not skip and leaf.style != "*" and is_template(leaf.text):
                 _rewrite(resolver, leaf, place)
+    resolver.templates.finish()
     for source in resolver.sources.values():
         store(book, source)
     assume(book, list(resolver.assumed))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, plain, quoted, table
-from noetl.playbook.dialects.public.book import Book, child, discard, new, text_of
+from noetl.playbook.dialects.public.book import PAGES, Book, child, discard, new, text_of
 from noetl.playbook.dialects.public.guards import inner_of
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -45,7 +45,7 @@ def _block(book: Book, body: Map, entry: LayoutEntry) -> None:
     settings = entry.value
     if any(settings.get(key) is not None for key in ("on_success", "next_call", "collect")):
         message = "this `retry` repeats after success to read pages"
-        book.refuse(entry.start, message, "pages are read by a pipeline with `jump`; see the pagination example")
+        book.refuse(entry.start, message, PAGES)
         return
     on_error = settings.map("on_error")
     settings = on_error if on_error is not None else settings

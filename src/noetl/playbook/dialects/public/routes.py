@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, plain, quoted, rename, table
 from noetl.playbook.dialects.public.book import Book, all_comments, discard, is_template, new, put, scalar, text_of
 from noetl.playbook.dialects.public.guards import inner_of
+from noetl.playbook.dialects.template_tokens import parse
 
 _VALID = re.compile(r"[A-Za-z_][\w-]*")
 _PAYLOAD = ("data", "with", "input", "payload")
@@ -36,7 +38,7 @@ def arc_forms(book: Book) -> None:
         if isinstance(holder.value, List) and any(_is_branch(each.value) for each in holder.value.entries):
             _unfold(book, following, holder, first=book.local and not _inclusive(step.body))
         for arc in _arcs(following.value):
-            _arc_keys(book, arc)
+            _arc_keys(book, arc, {task.kind for task in parts.tasks(step.body)})
 
 
 def _router_keys(book: Book, router: Map) -> None:
@@ -65,11 +67,23 @@ def _arcs(node: Node | None) -> list[Map]:
     return []
 
 
-def _arc_keys(book: Book, arc: Map) -> None:
+def _condition(entry: LayoutEntry, kinds: set[str | None]) -> None:
+    """A condition without braces is an expression; `exit_code` is that of the shell task."""
+    text = (text_of(entry.value) or "").strip()
+    if is_template(text) or text.lower() in ("", "true", "false"):
+        return
+    made = re.sub(r"(?<![\w.])exit_code\b", "output.shell.exit_code", text) if kinds == {"shell"} else text
+    parsed = parse(f"{{{{ {made} }}}}")
+    if parsed is not None and parsed.typed:
+        put(entry, quoted(f"{{{{ {made} }}}}"))
+
+
+def _arc_keys(book: Book, arc: Map, kinds: set[str | None]) -> None:
     for key in ("condition", "cond"):
         entry = arc.entry(key)
         if entry is not None and arc.get("when") is None:
             rename(entry, "when")
+            _condition(entry, kinds)
             message = f"the public engine does not read `{key}` of an arc, so it took the arc always; it is now `when`"
             book.note(entry.start, "condition-read", message)
     for key in _PAYLOAD:
