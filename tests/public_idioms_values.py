@@ -125,6 +125,59 @@ VALUES = {
         ['step: a, when: "{{ output.shell.exit_code == 3 }}"', 'step: b, when: "{{ output.shell.exit_code == 0 }}"'],
         {"condition-read"},
     ),
+    "a guard that compares with true": (
+        book(
+            """\
+            executor: {profile: local}
+            workload: {deploy: true, n: 3}
+            workflow:
+            - step: start
+              tool: {kind: shell, cmds: [echo hi]}
+              next:
+              - {step: a, when: "{{ workload.deploy }} == true and {{ n }} > 2"}
+              - {step: a, when: "'{{ deploy }}' != 'True'"}
+            - {step: a, tool: {kind: noop}}
+            """
+        ),
+        [
+            "{{ (workload.deploy | string | lower) == 'true' and (workload.n | float) > 2 }}",
+            "{{ (workload.deploy | string | lower) != 'true' }}",
+        ],
+        {"guard-text", "arc-on-failure"},
+    ),
+    "items that are selected, then limited": (
+        book(
+            """\
+            workload: {l: [{n: a}]}
+            workflow:
+            - step: start
+              type: iterator
+              collection: "{{ l }}"
+              element: x
+              limit: 5
+              where: "{{ x.n == 'a' }}"
+              task: {type: python, with: {c: "{{ x }}"}, code: "def main(c): return c"}
+            """
+        ),
+        ["{{ ((workload.l) | selectattr('n', '==', 'a'))[:5] }}"],
+        {"condition-read"},
+    ),
+    "the results of a loop at its target": (
+        book(
+            """\
+            workload: {l: [1]}
+            workflow:
+            - step: start
+              loop: {in: "{{ l }}", iterator: x}
+              tool: {kind: python, args: {v: "{{ x }}"}, code: result = v}
+              next: {arcs: [{step: use, when: "{{ event.name == 'loop.done' }}"}]}
+            - step: use
+              tool: {kind: python, args: {r: "{{ loop_results[0].q }}"}, code: result = r}
+            """
+        ),
+        ["ctx.start: \"{{ {'results': output.data} }}\"", "{{ ctx.start.results[0].q }}"],
+        {"step-result"},
+    ),
     "a timeout from the workload": (
         book("workload: {t: 1500}\nworkflow:\n- step: start\n  tool: {kind: http, url: http://x, timeout_ms: '{{ t }}'}\n"),
         ["spec: {timeout: 1.5}"],

@@ -131,6 +131,9 @@ class Resolver:
             return f"{scope}.{root}", 0
         if root == "payload" and path and root not in self.workload:
             return "workload", 0
+        if root == "loop_results" and (before := self.loop_before(place.step)) is not None:
+            found = self.result(before, None, ("results",))
+            return (f"{found[0]}.results", 0) if found is not None else None
         if root == "results" and path and path[0] in self.sources:
             found = self.result(self.sources[path[0]], place, path[1:])
             return (found[0], found[1] + 1) if found is not None else None
@@ -145,6 +148,17 @@ class Resolver:
         if root in _OWN and place.kind and root not in self.workload and root not in self.written:
             return self.own(place, path)
         return self.bare(reading, root, place, template)
+
+    def loop_before(self, step: StepPart) -> Source | None:
+        """The looped step whose arc leads here, if there is one: its results are `loop_results`."""
+        loops = [
+            each
+            for each in self.book.steps
+            if each.body.get("loop") is not None
+            and any(arc.text("step") == step.name for arc in parts.arcs(each.body))
+            and each.name != step.name
+        ]
+        return self.sources.get(loops[0].name) if len(loops) == 1 else None
 
     def secret(self, name: str, part: str) -> tuple[str, int] | None:
         """A field of a keychain entry: an entry of its own, or the token of `oauth2_client`."""
