@@ -178,6 +178,116 @@ VALUES = {
         ["ctx.start: \"{{ {'results': output.data} }}\"", "{{ ctx.start.results[0].q }}"],
         {"step-result"},
     ),
+    "a retry after failures that pass": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, url: http://x, retry: {max_attempts: 2, backoff: 3, retry_on: [timeout, connection_error]}}
+              next: [{step: child}]
+            - step: child
+              tool: {kind: playbook, path: t/b, return_step: end, retry: {max_attempts: 2, retry_on: [timeout]}}
+            """
+        ),
+        ["spec: {retry: {attempts: 2, delay: 3}}", "spec: {retry: {attempts: 2}}"],
+        {"child-result", "arc-on-failure"},
+    ),
+    "a table in a schema": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workload: {s: app, t: users}
+            workflow:
+            - step: start
+              tool: {kind: postgres, auth: pg, query: "SELECT * FROM {{ s }}.{{ t }}"}
+            """
+        ),
+        ["FROM {{ (workload.s ~ '.' ~ workload.t) | sql_ident }}"],
+        {"sql-name"},
+    ),
+    "statements that need a transaction of their own": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool: {kind: postgres, auth: pg, commands: [CREATE TABLE t (a text), VACUUM t]}
+            """
+        ),
+        ['name: cmd_0\n    kind: postgres\n    auth: pg\n    command: "CREATE TABLE t (a text)"', 'command: "VACUUM t"'],
+        {"statements-split"},
+    ),
+    "steps that code reads of its context": (
+        book(
+            """\
+            workload: {url: u}
+            workflow:
+            - step: start
+              tool: {kind: python, code: "result = {'a': 1}"}
+              next: [{step: use}]
+            - step: use
+              tool: {kind: python, code: "result = [context['start']['a'], context.get('url')]"}
+              next: [{step: old}]
+            - step: old
+              tool: {kind: python, code: "def main(context, results): return results['start']['a']"}
+            """
+        ),
+        [
+            "'execution_id': execution_id, 'start': (ctx.start | default(none)), 'url': workload.url} }}",
+            "results: \"{{ {'start': (ctx.start | default(none))} }}\"",
+        ],
+        {"code-input", "step-result", "arc-on-failure"},
+    ),
+    "the result of a block by its own name": (
+        book(
+            """\
+            workbook:
+            - {name: greet, tool: {kind: python, code: "def main(city): return {'text': city}"}}
+            workflow:
+            - step: start
+              tool: {kind: workbook, name: greet, args: {city: x}}
+              next: [{step: use, when: "{{ greet.text == 'x' }}"}]
+            - step: use
+              tool: {kind: noop, input: {t: "{{ greet.text }}"}}
+            """
+        ),
+        ["{{ output.data.text == 'x' }}", "{{ ctx.start.text }}"],
+        {"step-result", "arc-on-failure"},
+    ),
+    "the status of a step": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, url: http://x}
+              next: [{step: use, when: "{{ start.status == 'ok' }}"}]
+            - step: use
+              tool: {kind: noop, input: {ok: "{{ start.status in ['ok', 'success'] }}"}}
+            """
+        ),
+        ["{{ ('success' if output.status == 'ok' else 'error') == 'success' }}", "{{ ctx.start.status in ['success', 'success'] }}"],
+        {"step-result", "success-left"},
+    ),
+    "branches that meet": (
+        book(
+            """\
+            workload: {n: 1}
+            workflow:
+            - step: start
+              tool: {kind: noop, input: {n: "{{ n }}"}}
+              next: {spec: {mode: inclusive}, arcs: [{step: a}, {step: b}]}
+            - {step: a, tool: {kind: noop}, next: {arcs: [{step: meet}]}}
+            - {step: b, tool: {kind: noop}, next: {arcs: [{step: meet}]}}
+            - step: meet
+              tool: {kind: noop}
+              next: {arcs: [{step: last}]}
+            - step: last
+              tool: {kind: noop}
+            """
+        ),
+        ["- step: meet\n  tool: {kind: noop}\n  next: {arcs: [{step: last}]}\n  spec:\n    policy:\n      admit:\n        join: all\n- step: last"],
+        {"join-made", "arc-on-failure"},
+    ),
     "a timeout from the workload": (
         book("workload: {t: 1500}\nworkflow:\n- step: start\n  tool: {kind: http, url: http://x, timeout_ms: '{{ t }}'}\n"),
         ["spec: {timeout: 1.5}"],

@@ -149,6 +149,15 @@ class Resolver:
             return self.own(place, path)
         return self.bare(reading, root, place, template)
 
+    def caller_of(self, block: str) -> Source | None:
+        """The only step that calls a block: the first public engine stored its result under both names."""
+        callers = [
+            step.name
+            for step in self.book.steps
+            if any(task.kind == "workbook" and task.body.text("block") == block for task in parts.tasks(step.body))
+        ]
+        return self.sources.get(callers[0]) if len(callers) == 1 else None
+
     def loop_before(self, step: StepPart) -> Source | None:
         """The looped step whose arc leads here, if there is one: its results are `loop_results`."""
         loops = [
@@ -360,6 +369,8 @@ class Resolver:
             return "ctx.error", 0
         if root in _ENGINE or root.startswith("_"):
             return None
+        if (caller := self.caller_of(root)) is not None:
+            return self.result(caller, place, reading.path[1:])
         self.assumed.setdefault(root, reading.start)
         return f"workload.{root}", 0
 
@@ -510,6 +521,7 @@ def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
             end = reading.parts[count - 1].end if count else reading.start + len(reading.root)
             edits.append(TextEdit(reading.start, end, text))
     edits += _statuses(parsed, place)
+    edits += _step_statuses(resolver, parsed, place)
     edits += _filters(parsed)
     if edits:
         made = replace(leaf, edits)
@@ -523,6 +535,20 @@ def _filters(parsed: ParsedTemplate) -> list[TextEdit]:
     return [
         TextEdit(word.start, word.end, "tojson") for bar, word in pairs if bar.text == "|" and word.text == "to_json"
     ]
+
+
+def _step_statuses(resolver: Resolver, parsed: ParsedTemplate, place: Place) -> list[TextEdit]:
+    """`fetch.status == 'ok'`: the status of a step is 'success' or 'error' in the shapes of its result."""
+    made: list[TextEdit] = []
+    for reading in parsed.readings:
+        kind = resolver.sources[reading.root].kind if reading.root in resolver.sources else ""
+        if kind in ("http", "shell", *SQL) and reading.path[1:] == ("status",) and reading.root not in parsed.bound:
+            for token in compared_strings(parsed.tokens, reading):
+                word = {"ok": "success", "completed": "success", "failed": "error"}.get(token.text[1:-1])
+                if word is not None:
+                    made.append(TextEdit(token.start + 1, token.end - 1, word))
+    labels = {task.name for task in place.labels}
+    return [] if any(reading.root in labels for reading in parsed.readings) else made
 
 
 def _statuses(parsed: ParsedTemplate, place: Place) -> list[TextEdit]:

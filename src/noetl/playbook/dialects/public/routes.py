@@ -7,7 +7,17 @@ from typing import NamedTuple
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, plain, quoted, rename, table
-from noetl.playbook.dialects.public.book import Book, all_comments, discard, is_template, new, put, scalar, text_of
+from noetl.playbook.dialects.public.book import (
+    Book,
+    all_comments,
+    child,
+    discard,
+    is_template,
+    new,
+    put,
+    scalar,
+    text_of,
+)
 from noetl.playbook.dialects.public.guards import inner_of
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -226,6 +236,53 @@ def all_targets(book: Book) -> None:
                 arc.lead, arc.tail, arc.start, arc.base = old.lead, old.tail, old.start, old.base
             put(following, table(spec=table(mode=plain("inclusive")), arcs=List(entries=arcs)))
             book.note(following.start, "all-targets", "all targets start, as in the public engine: `mode: inclusive`")
+
+
+def joins(book: Book) -> None:
+    """Where branches of an inclusive fork meet, the step runs once: `join: all`. Steps of a cycle stay as they are."""
+    if not book.public:
+        return
+    leads = {step.name: [arc.text("step") or "" for arc in parts.arcs(step.body)] for step in book.steps}
+    behind = {name: _reachable(leads, name) for name in leads}
+    for fork in book.steps:
+        branches = {name for name in leads[fork.name] if name in leads}
+        if len(branches) < 2 or not (_inclusive(fork.body) or _is_inclusive_router(fork.body)):
+            continue
+        inside = branches | {name for branch in branches for name in behind[branch]}
+        for step in book.steps:
+            ways = [name for name, targets in leads.items() if step.name in targets and name in inside | {fork.name}]
+            met = sum(step.name == branch or step.name in behind[branch] for branch in branches)
+            if met < 2 or len(ways) < 2 or step.body.get("tool") is None or step.name in behind[step.name]:
+                continue
+            _join(book, step.body)
+
+
+def _reachable(leads: dict[str, list[str]], name: str) -> set[str]:
+    """The steps that can follow a step."""
+    found: set[str] = set()
+    waiting = list(leads.get(name, ()))
+    while waiting:
+        each = waiting.pop()
+        if each not in found and each in leads:
+            found.add(each)
+            waiting += leads[each]
+    return found
+
+
+def _is_inclusive_router(step: Map) -> bool:
+    router = step.map("next")
+    spec = router.map("spec") if router is not None else None
+    return spec is not None and spec.text("mode") == "inclusive"
+
+
+def _join(book: Book, step: Map) -> None:
+    spec = child(step, "spec", step.start)
+    policy = child(spec, "policy", step.start) if spec is not None else None
+    admit = child(policy, "admit", step.start) if policy is not None else None
+    if admit is not None and admit.get("join") is None:
+        admit.entries.append(new("join", plain("all"), step.start))
+        message = f'branches meet in "{step.text("step")}", which runs once, when none of them can still arrive'
+        book.note(step.start, "join-made", message)
 
 
 def valid_names(book: Book) -> None:

@@ -104,6 +104,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     code.provided_names,  # also what templates expect from a caller
     secret_inputs.passed_secrets,
     writes.join_sets,
+    routes.joins,
     sql.sql_templates,
     sql.one_transaction,
 )

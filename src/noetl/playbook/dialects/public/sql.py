@@ -351,7 +351,7 @@ def _names(text: str, before: str) -> str:
         word = found.group()
         if "sql_ident" in word or "sql_list" in word:
             return word
-        only = TEMPLATE.fullmatch(word)
+        only = TEMPLATE.fullmatch(word) if word.count("{{") == 1 else None
         context = before + text[: found.start()]
         if only is not None and not _NAMED.search(context):
             return word

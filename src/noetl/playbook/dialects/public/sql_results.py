@@ -19,20 +19,26 @@ _KINDS = ("postgres", "snowflake")
 _READ = re.compile(r"\bcommand_(\d+)\b")
 _COMMENT = re.compile(r"(?s)--[^\n]*|/\*.*?\*/")
 _ROWS = re.compile(r"(?i)\s*\(?\s*(?:SELECT|WITH|VALUES|TABLE|SHOW|EXPLAIN)\b")
+_ALONE = re.compile(  # statements that cannot run inside a transaction with others
+    r"(?i)\s*(?:(?:CREATE|DROP)\s+DATABASE|VACUUM|ALTER\s+SYSTEM|CALL|REINDEX\s+\w+\s+CONCURRENTLY"
+    r"|(?:CREATE\s+(?:UNIQUE\s+)?|DROP\s+)INDEX\s+CONCURRENTLY)\b"
+)
 _RETURNING = re.compile(r"(?i)\bRETURNING\b")
 
 
 def statement_results(book: Book) -> None:
-    """Split a task if the result of a statement that is not the last one with rows is read."""
+    """Split a task if the results of several statements are read, or a statement needs a transaction of its own."""
     asked = {int(found[1]) for step in book.owners for leaf in leaves(step.body) for found in _READ.finditer(leaf.text)}
-    for step in book.steps if asked else []:
+    for step in book.steps:
         tasks = parts.tasks(step.body)
         if len(tasks) != 1 or tasks[0].kind not in _KINDS or step.body.get("loop") is not None:
             continue
         texts = statements(tasks[0].body.text("command") or "")
         with_rows = [index for index, text in enumerate(texts) if has_rows(text)]
-        if asked & set(with_rows[:-1]) and _is_read(book, step):
-            _split(book, step, tasks[0], texts)
+        several = bool(asked & set(with_rows[:-1])) and _is_read(book, step)
+        alone = book.public and len(texts) > 1 and any(_ALONE.match(_COMMENT.sub(" ", text)) for text in texts)
+        if several or alone:
+            _split(book, step, tasks[0], texts, several=several)
 
 
 def statements(text: str) -> list[str]:
@@ -60,7 +66,7 @@ def _is_read(book: Book, step: StepPart) -> bool:
     return any(name.search(text) for text in texts) or any(_READ.search(text) for text in own)
 
 
-def _split(book: Book, step: StepPart, task: TaskPart, texts: list[str]) -> None:
+def _split(book: Book, step: StepPart, task: TaskPart, texts: list[str], *, several: bool) -> None:
     command = task.body.entry("command")
     tool = step.body.entry("tool")
     assert command is not None
@@ -68,7 +74,9 @@ def _split(book: Book, step: StepPart, task: TaskPart, texts: list[str]) -> None
     known = ("name", "kind", "auth", "command", "desc")
     if "{%" in (text_of(command.value) or "") or any(each.name not in known for each in task.body.entries):
         message = "the results of several statements of this task are read; a task returns the rows of one"
-        book.refuse(command.start, message, "write a task for each statement whose rows are read")
+        if not several:
+            message = "a statement of this task cannot run in one transaction with the others"
+        book.refuse(command.start, message, "write a task for each statement")
         return
     made: list[Map] = []
     for index, text in enumerate(texts):
@@ -81,12 +89,14 @@ def _split(book: Book, step: StepPart, task: TaskPart, texts: list[str]) -> None
             body.entries.append(new("auth", copied, command.start))
         body.entries.append(new("command", text_leaf(text), command.start))
         made.append(body)
-    made.append(_collected(texts, command.start))
+    if several:
+        made.append(_collected(texts, command.start))
     items = [item(body) for body in made]
     for each in items:
         each.start = command.start
     put(tool, List(entries=items, start=command.start))
-    message = "each statement is a task and a transaction of its own, because the results of several are read"
+    why = "the results of several are read" if several else "one of them cannot run in a transaction with others"
+    message = f"each statement is a task and a transaction of its own, because {why}"
     book.note(command.start, "statements-split", message)
 
 
