@@ -288,6 +288,11 @@ VALUES = {
         ["- step: meet\n  tool: {kind: noop}\n  next: {arcs: [{step: last}]}\n  spec:\n    policy:\n      admit:\n        join: all\n- step: last"],
         {"join-made", "arc-on-failure"},
     ),
+    "a template of Go in backticks": (
+        book("workflow:\n- step: start\n  tool: {kind: shell, cmds: [\"if [[ 1 ]]; then docker ps --format '{{`{{json .}}`}}'; fi\"]}\n"),
+        ["{{ '{{`{{json .}}`}}' }}"],
+        {"pasted"},
+    ),
     "a timeout from the workload": (
         book("workload: {t: 1500}\nworkflow:\n- step: start\n  tool: {kind: http, url: http://x, timeout_ms: '{{ t }}'}\n"),
         ["spec: {timeout: 1.5}"],
