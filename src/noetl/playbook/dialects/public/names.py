@@ -108,12 +108,8 @@ class Resolver:
             return f"iter.{root}", 0
         if root == "iter":
             return self.iteration(place, path)
-        if root == place.step.name and path[:1] == ("result_index",) and place.loop and place.step.iterators:
-            return "iter.index", 1
-        if root == "loop" and path[:1] in (("element",), ("item",)) and place.loop and place.step.iterators:
-            return f"iter.{place.step.iterators[0]}", 1
-        if root == "_loop" and place.loop and place.step.iterators and path[:1] in _COUNTERS:
-            return ("iter.index" if path[0] != "current_item" else f"iter.{place.step.iterators[0]}"), 1
+        if place.loop and place.step.iterators and (counted := self.counter(place.step, root, path)) is not None:
+            return counted
         if root in ("ctx", "workload", "vars") and path:
             return self.scoped(reading, root, path[0], place, template)
         if root in ("output", "outcome") and place.kind and self.book.public:
@@ -148,6 +144,16 @@ class Resolver:
         if root in _OWN and place.kind and root not in self.workload and root not in self.written:
             return self.own(place, path)
         return self.bare(reading, root, place, template)
+
+    def counter(self, step: StepPart, root: str, path: tuple[str, ...]) -> tuple[str, int] | None:
+        """The index and the item of an iteration by their public names."""
+        if root == step.name and path[:1] == ("result_index",):
+            return "iter.index", 1
+        if root == "loop" and path[:1] in (("element",), ("item",)):
+            return f"iter.{step.iterators[0]}", 1
+        if root == "_loop" and path[:1] in _COUNTERS:
+            return ("iter.index" if path[0] != "current_item" else f"iter.{step.iterators[0]}"), 1
+        return None
 
     def caller_of(self, block: str) -> Source | None:
         """The only step that calls a block: the first public engine stored its result under both names."""
