@@ -16,6 +16,7 @@ from noetl.playbook.dialects.layout.tree import Formatting, Layout, LayoutEntry,
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _BETWEEN = re.compile(r"(?:\s|#[^\n]*)*")
 _BLANK_END = re.compile(r"(?:\n[ \t]*)+\Z")
+_BLANK_LINE = re.compile(r"\n([ \t]*)")
 
 
 def read(text: str, file: str) -> Layout | None:
@@ -170,9 +171,21 @@ class _Reader:
         if style in ("|", ">"):
             # Blank lines after the scalar belong to the layout, unless "|+" makes them part of the value.
             keep = "+" in raw.split("\n", 1)[0].split("#", 1)[0]
-            raw = raw.removesuffix("\n") if keep else _BLANK_END.sub("", raw)
+            raw = raw.removesuffix("\n") if keep else _without_blank_end(raw)
         self.pos = start + len(raw)
         return Leaf(raw=raw, text=event.value, style=style, base=base, start=start)
+
+
+def _without_blank_end(raw: str) -> str:
+    """A block scalar without its last blank lines. Lines that are deeper than its indentation are part of the value."""
+    text = _BLANK_END.sub("", raw)
+    first = next((line for line in text.split("\n")[1:] if line.strip(" ")), "")
+    indent = len(first) - len(first.lstrip(" "))
+    end = len(text)
+    for blank in _BLANK_LINE.finditer(raw, len(text)):
+        if first and len(blank.group(1)) > indent:
+            end = blank.end()
+    return raw[:end]
 
 
 def _start(event: yaml.Event) -> int:

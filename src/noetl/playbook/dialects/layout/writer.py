@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from noetl.playbook.dialects.layout.tree import (
     NEW,
     Formatting,
@@ -14,6 +16,8 @@ from noetl.playbook.dialects.layout.tree import (
     comments,
     to_block,
 )
+
+_JSON_VALUE = re.compile(r"true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 def write(layout: Layout) -> str:
@@ -117,10 +121,10 @@ class _Writer:
         return made + (close if group.open else "")
 
     def leaf(self, leaf: Leaf) -> str:
-        """A scalar in flow style. New scalars in a JSON document get quotes."""
+        """A scalar in flow style. New texts in a JSON document get quotes."""
         if not self.formatting.json or leaf.style in ("'", '"') or leaf.start != NEW:
             return leaf.raw
-        return leaf.raw if leaf.raw in ("true", "false", "null") else f'"{leaf.raw}"'
+        return leaf.raw if _JSON_VALUE.fullmatch(leaf.raw) else f'"{leaf.raw}"'
 
     def pad(self, group: Map | List) -> str:
         """The white space between a brace and the first entry."""

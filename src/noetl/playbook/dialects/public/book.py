@@ -28,6 +28,7 @@ from noetl.playbook.dialects.layout.tree import (
 from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.parts import StepPart, TaskPart
 
+PAGES = "pages are read by a pipeline with `jump`; see the pagination example of the documentation"
 _TEMPLATE = re.compile(r"\{\{|\{%|\{#")
 
 

@@ -9,7 +9,7 @@ from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.scalars import TextEdit, replace
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, quoted, rename, table
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, discard, move, new, scalar, text_of
+from noetl.playbook.dialects.public.book import PAGES, Book, discard, move, new, scalar, text_of
 from noetl.playbook.dialects.public.guards import inner_of
 from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, point, read_elsewhere
 from noetl.playbook.dialects.public.retries import add_rule, retry_action
@@ -18,10 +18,9 @@ from noetl.playbook.dialects.public.saves import fill, is_recorded
 from noetl.playbook.dialects.template_tokens import parse
 
 _OWN = ("response", "result", "this")
-_PAGES = "pages are read by a pipeline with `jump`; see the pagination example of the documentation"
 _REFUSED = {
-    "collect": _PAGES,
-    "call": _PAGES,
+    "collect": PAGES,
+    "call": PAGES,
     "pipe": "write the tasks as a list under `tool`, with rules under `spec.policy.rules`",
     "catch": "write an arc with the guard `{{ event.name == 'step.failed' }}`",
     "finally": "write a step that all arcs lead to",
@@ -258,7 +257,7 @@ def _retry(book: Book, step: StepPart, when: LayoutEntry, entry: LayoutEntry) ->
         book.refuse(entry.start, "this retry has no task", "write a rule with `do: retry` on the task")
         return
     if entry.value.get("params") is not None or entry.value.get("url") is not None or entry.value.get("next_call"):
-        book.refuse(entry.start, "this retry changes the request, which reads pages", _PAGES)
+        book.refuse(entry.start, "this retry changes the request, which reads pages", PAGES)
         return
     condition = _without_event(condition)
     add_rule(book, tasks[-1].body, condition, retry_action(book, entry.value), entry.start)

@@ -300,10 +300,36 @@ def _wanted(book: Book, step: StepPart, text: str, free: set[str], given: list[s
         elif name in step.iterators:
             made[name] = f"{{{{ iter.{name} }}}}"
         elif name == "context":
-            made[name] = "{{ {'workload': workload, 'execution_id': execution_id} }}"
+            known = {"workload": "workload", "execution_id": "execution_id"} | _namespace(book, text, name)
+            made[name] = "{{ {" + ", ".join(f"'{key}': {value}" for key, value in known.items()) + "} }}"
+        elif name == "results" and name not in workload and (found := _namespace(book, text, name)):
+            made[name] = "{{ {" + ", ".join(f"'{key}': {value}" for key, value in found.items()) + "} }}"
         elif name in workload:
             made[name] = f"{{{{ workload.{name} }}}}"
     return made
+
+
+def _namespace(book: Book, text: str, name: str) -> dict[str, str]:
+    """Steps and workload keys that code reads of the mapping `context` or `results`, and their expressions."""
+    tree = _tree(text)
+    keys = {key for node in ast.walk(tree) if (key := _key_of(node, name)) is not None} if tree is not None else set()
+    workload = set(parts.workload_keys(book.root))
+    steps = {each for each in book.step_names if each.isidentifier()}
+    made = {key: f"({key} | default(none))" for key in sorted(keys & steps)}
+    if name == "context":
+        made |= {key: f"workload.{key}" for key in sorted((keys & workload) - steps)}
+    return made
+
+
+def _key_of(node: ast.AST, name: str) -> str | None:
+    """The key of `name["key"]` and `name.get("key")`."""
+    of = key = None
+    if isinstance(node, ast.Subscript):
+        of, key = node.value, node.slice
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "get" and node.args:
+        of, key = node.func.value, node.args[0]
+    named = isinstance(of, ast.Name) and of.id == name
+    return key.value if named and isinstance(key, ast.Constant) and isinstance(key.value, str) else None
 
 
 def _wrap_input(book: Book, task: TaskPart, inputs: Map | None, start: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 from noetl.playbook import language
@@ -67,6 +68,7 @@ _DROPPED = (
 )
 _NAMES = ("credential", "key", "ref", "name", "source", "credential_ref")
 _TOKEN = re.compile(r"Bearer\s+\{\{\s*token\(\s*([\w.]+|'[^']+'|\"[^\"]+\")\s*(?:,[^{}]*)?\)\s*\}\}")
+_KEYCHAIN = re.compile(r"\{\{-?\s*keychain\.([A-Za-z_]\w*)\s*-?\}\}")  # the whole entry
 _VALID = re.compile(r"[A-Za-z_][\w-]*\Z")
 _CLOUDS = {
     "gcp_credential": ("gcs", "gcs_service_account", "service_account", "google_service_account"),
@@ -249,6 +251,11 @@ def _named(book: Book, entry: LayoutEntry) -> None:
     if not is_template(text):
         if not _VALID.match(text):
             _name_it(book, entry, text)
+        return
+    declared = _KEYCHAIN.fullmatch(text.strip())
+    if declared is not None:
+        _name_it(book, entry, declared[1])
+        book.changed()
         return
     name = default_of(book, text)
     if name is None:
@@ -442,7 +449,19 @@ def _oauth2(book: Book, body: Map, kind: LayoutEntry) -> None:
 
 
 def token_calls(book: Book) -> None:
-    """`Authorization: Bearer {{ token(x) }}` is `auth: x`."""
+    """`Authorization: Bearer {{ token(x) }}` is `auth: x`; another place for a token is refused."""
+    _bearer_tokens(book)
+    for step in book.owners:
+        for leaf in leaves(step.body):
+            parsed = parse(leaf.text) if is_template(leaf.text) and "token(" in leaf.text else None
+            tokens = parsed.tokens if parsed is not None else []
+            pairs = itertools.pairwise(tokens)
+            if any(word.type == "name" and word.text == "token" and behind.text == "(" for word, behind in pairs):
+                fix = "store the token with `noetl secrets set`, and read `keychain.<name>` in a field of the task"
+                book.refuse(leaf.start, "`token(…)` fetches a token, which no template does", fix)
+
+
+def _bearer_tokens(book: Book) -> None:
     for _, task in book.tasks():
         headers = task.body.entry("headers")
         if task.kind != "http" or headers is None or not isinstance(headers.value, Map) or task.body.get("auth"):

@@ -8,6 +8,7 @@ from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart, TaskPart
 from noetl.playbook.dialects.public.book import Book, child, discard, is_empty, is_template, move, new, put, text_of
+from noetl.playbook.dialects.public.credentials import default_of
 from noetl.playbook.dialects.public.retries import add_rule
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -74,7 +75,15 @@ def _in_seconds(book: Book, entry: LayoutEntry, factor: float) -> None:
         seconds = float(found[1]) * _FACTORS[found[2] or "s"] * factor
         put(entry, plain(f"{seconds:g}"))
     elif text is not None and is_template(text):
-        book.refuse(entry.start, "a timeout cannot be a template", "write the number of seconds")
+        given = default_of(book, text)
+        fixed = _SECONDS.match(given) if given is not None else None
+        if fixed is None:
+            book.refuse(entry.start, "a timeout cannot be a template", "write the number of seconds")
+            return
+        seconds = float(fixed[1]) * _FACTORS[fixed[2] or "s"] * factor
+        put(entry, plain(f"{seconds:g}"))
+        message = f"the timeout is always {seconds:g} seconds; a caller can no longer choose it"
+        book.note(entry.start, "timeout-fixed", message)
 
 
 def unread_fields(book: Book) -> None:

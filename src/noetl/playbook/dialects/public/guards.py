@@ -78,28 +78,36 @@ def expression(text: str) -> str | None:
     made: list[str] = []
     for index, (kind, word) in enumerate(pieces):
         near = [pieces[at][1] for at in (index - 1, index + 1) if 0 <= at < len(pieces)]
-        made.append(_piece(kind, word, near))
+        made.append(_piece(kind, word, near, truth=_is_truth(pieces, index)))
     joined = " ".join(made).replace("( ", "(").replace(" )", ")")
     check = parse(f"{{{{ {joined} }}}}")
     return joined if check is not None and check.typed and _alternates(pieces) else None
 
 
-def _piece(kind: str, word: str, near: list[str]) -> str:
+def _is_truth(pieces: list[tuple[str, str]], index: int) -> bool:
+    """Is the piece compared with `true` or `false`?"""
+    for step in (-1, 1):
+        sign, other = index + step, index + 2 * step
+        if 0 <= other < len(pieces) and pieces[sign][1] in ("==", "!="):
+            return pieces[other][1].strip("'\"").lower() in ("true", "false")
+    return False
+
+
+def _piece(kind: str, word: str, near: list[str], *, truth: bool) -> str:
     ordered = any(each in _ORDER for each in near)
     compared = any(each in ("==", "!=") for each in near)
-    truth = any(each.strip("'\"").lower() in ("true", "false") for each in near)
     if kind == "template":
         inner = word.strip("'\"")[2:-2].strip()
         inner = inner if re.fullmatch(r"[\w.]+", inner) else f"({inner})"
         if ordered:
             return f"({inner} | float)"
-        return f"({inner} | string)" if compared and not truth else inner
+        text = f"({inner} | string | lower)" if truth else f"({inner} | string)"
+        return text if compared else inner
     if (kind == "word" and word in _WORDS) or word in _WORDS:
         return _WORDS[word]
-    if kind == "word" and word.lower() in ("true", "false"):
-        return word.lower()
-    if kind == "text" and word[1:-1].lower() in ("true", "false") and compared:
-        return word[1:-1].lower()
+    if word.strip("'\"").lower() in ("true", "false"):
+        bare = word.strip("'\"").lower()
+        return f"'{bare}'" if compared else bare
     if kind == "word" or (kind == "number" and not ordered):
         return f"'{word}'"
     return word

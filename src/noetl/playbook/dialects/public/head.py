@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, plain, rename
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, plain, rename
 from noetl.playbook.dialects.public.book import Book, child, discard, insert, is_empty, move, new, put, scalar, text_of
 
 _METADATA = ("name", "path", "description", "version")
@@ -184,7 +184,11 @@ def root_leftovers(book: Book) -> None:
     for entry in list(book.root.entries):
         if entry.name in _ROOT or entry.name in _METADATA or entry.name == "vars":
             continue
-        if entry.name in ("auth", "credentials"):
+        if entry.name == "credentials" and _only_names(entry.value):
+            discard(book.root, entry)
+            message = "no engine reads `credentials` at the root; the tasks name theirs, and they are declared there"
+            book.note(entry.start, "dropped", message)
+        elif entry.name in ("auth", "credentials"):
             message = f'"{entry.name}" at the root is not read by any task'
             book.refuse(
                 entry.start, message, "declare the credential under `keychain`, and name it in `auth` of the task"
@@ -192,6 +196,14 @@ def root_leftovers(book: Book) -> None:
         elif entry.name in _UNREAD or entry.name.startswith("x-"):
             discard(book.root, entry)
             book.note(entry.start, "dropped", f"no engine reads `{entry.name}` at the root; it was removed")
+
+
+def _only_names(node: Node) -> bool:
+    """Is it a list of names and kinds, without a value of a credential?"""
+    if not isinstance(node, List):
+        return False
+    keys = {each.name for entry in node.entries if isinstance(entry.value, Map) for each in entry.value.entries}
+    return keys <= {"name", "type", "kind", "description", "desc", "key"}
 
 
 def entry_step(book: Book) -> None:

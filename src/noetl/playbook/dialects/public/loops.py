@@ -7,7 +7,7 @@ import re
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, List, Map, item, leaves, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart
-from noetl.playbook.dialects.public.book import Book, child, discard, insert, move, new, put, scalar, text_of
+from noetl.playbook.dialects.public.book import PAGES, Book, child, discard, insert, move, new, put, scalar, text_of
 from noetl.playbook.dialects.public.outcomes import point
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -184,8 +184,6 @@ def _modes(book: Book, loop: Map) -> None:
 def _filters(book: Book, loop: Map) -> None:
     """`limit` is part of the collection; the other filters of the old iterator are refused."""
     source = loop.entry("in")
-    text = text_of(source.value) if source is not None else None
-    parsed = parse(text) if text is not None else None
     for key in ("filter", "enumerate", "pagination", "call"):
         entry = loop.entry(key)
         if (
@@ -195,7 +193,13 @@ def _filters(book: Book, loop: Map) -> None:
         ):
             discard(loop, entry)
             book.note(entry.start, "dropped", f"an empty `{key}` of a loop has no effect; it was removed")
-    limit = loop.entry("limit")
+    for key in ("where", "filter"):
+        entry = loop.entry(key)
+        if entry is not None and source is not None and text_of(source.value) is not None:
+            _selection(book, loop, source, entry)
+    limit = loop.entry("limit")  # of the items that were selected
+    text = text_of(source.value) if source is not None else None
+    parsed = parse(text) if text is not None else None
     if limit is not None and source is not None and parsed is not None and parsed.typed and text is not None:
         bound = (text_of(limit.value) or "").strip()
         inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
@@ -203,10 +207,6 @@ def _filters(book: Book, loop: Map) -> None:
             discard(loop, limit)
             put(source, quoted(f"{{{{ ({inner})[:{bound}] }}}}"))
             book.changed()
-    for key in ("where", "filter"):
-        entry = loop.entry(key)
-        if entry is not None and source is not None and text is not None:
-            _selection(book, loop, source, entry)
     for key in ("distribution", "distributed"):
         entry = loop.entry(key)
         if entry is not None:
@@ -215,10 +215,8 @@ def _filters(book: Book, loop: Map) -> None:
     for key in ("where", "limit", "chunk", "order_by", "filter", "pagination"):
         entry = loop.entry(key)
         if entry is not None:
-            message = f'"{key}" of a loop has no replacement'
-            book.refuse(
-                entry.start, message, "write it as a filter in `in`, for example `| selectattr(…)`, `| sort`, `[:10]`"
-            )
+            fix = "write it as a filter in `in`, for example `| selectattr(…)`, `| sort`, `[:10]`"
+            book.refuse(entry.start, f'"{key}" of a loop has no replacement', PAGES if key == "pagination" else fix)
 
 
 def _selection(book: Book, loop: Map, source: LayoutEntry, entry: LayoutEntry) -> None:

@@ -18,6 +18,7 @@ from noetl.playbook.dialects.public import shapes
 from noetl.playbook.dialects.public.book import Book, is_template
 from noetl.playbook.dialects.public.results import Source, assume, keys_of, result_kind, store
 from noetl.playbook.dialects.public.shapes import SQL
+from noetl.playbook.dialects.public.workload import WorkloadTemplates, constants
 from noetl.playbook.dialects.public.writes import written_names
 from noetl.playbook.dialects.rules import names_of
 from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathRead, attribute, parse
@@ -59,6 +60,7 @@ class Resolver:
         keychain = book.root.get("keychain")
         self.secrets = {name: entry for entry in parts.maps(keychain) if (name := entry.text("name"))}
         self.assumed: dict[str, int] = {}
+        self.templates: WorkloadTemplates | None = None  # of a public document
 
     def source(self, step: StepPart) -> Source:
         name = identifier(step.name)
@@ -106,12 +108,8 @@ class Resolver:
             return f"iter.{root}", 0
         if root == "iter":
             return self.iteration(place, path)
-        if root == place.step.name and path[:1] == ("result_index",) and place.loop and place.step.iterators:
-            return "iter.index", 1
-        if root == "loop" and path[:1] in (("element",), ("item",)) and place.loop and place.step.iterators:
-            return f"iter.{place.step.iterators[0]}", 1
-        if root == "_loop" and place.loop and place.step.iterators and path[:1] in _COUNTERS:
-            return ("iter.index" if path[0] != "current_item" else f"iter.{place.step.iterators[0]}"), 1
+        if place.loop and place.step.iterators and (counted := self.counter(place.step, root, path)) is not None:
+            return counted
         if root in ("ctx", "workload", "vars") and path:
             return self.scoped(reading, root, path[0], place, template)
         if root in ("output", "outcome") and place.kind and self.book.public:
@@ -129,6 +127,9 @@ class Resolver:
             return f"{scope}.{root}", 0
         if root == "payload" and path and root not in self.workload:
             return "workload", 0
+        if root == "loop_results" and (before := self.loop_before(place.step)) is not None:
+            found = self.result(before, None, ("results",))
+            return (f"{found[0]}.results", 0) if found is not None else None
         if root == "results" and path and path[0] in self.sources:
             found = self.result(self.sources[path[0]], place, path[1:])
             return (found[0], found[1] + 1) if found is not None else None
@@ -143,6 +144,36 @@ class Resolver:
         if root in _OWN and place.kind and root not in self.workload and root not in self.written:
             return self.own(place, path)
         return self.bare(reading, root, place, template)
+
+    def counter(self, step: StepPart, root: str, path: tuple[str, ...]) -> tuple[str, int] | None:
+        """The index and the item of an iteration by their public names."""
+        if root == step.name and path[:1] == ("result_index",):
+            return "iter.index", 1
+        if root == "loop" and path[:1] in (("element",), ("item",)):
+            return f"iter.{step.iterators[0]}", 1
+        if root == "_loop" and path[:1] in _COUNTERS:
+            return ("iter.index" if path[0] != "current_item" else f"iter.{step.iterators[0]}"), 1
+        return None
+
+    def caller_of(self, block: str) -> Source | None:
+        """The only step that calls a block: the first public engine stored its result under both names."""
+        callers = [
+            step.name
+            for step in self.book.steps
+            if any(task.kind == "workbook" and task.body.text("block") == block for task in parts.tasks(step.body))
+        ]
+        return self.sources.get(callers[0]) if len(callers) == 1 else None
+
+    def loop_before(self, step: StepPart) -> Source | None:
+        """The looped step whose arc leads here, if there is one: its results are `loop_results`."""
+        loops = [
+            each
+            for each in self.book.steps
+            if each.body.get("loop") is not None
+            and any(arc.text("step") == step.name for arc in parts.arcs(each.body))
+            and each.name != step.name
+        ]
+        return self.sources.get(loops[0].name) if len(loops) == 1 else None
 
     def secret(self, name: str, part: str) -> tuple[str, int] | None:
         """A field of a keychain entry: an entry of its own, or the token of `oauth2_client`."""
@@ -183,6 +214,8 @@ class Resolver:
         written = self.written.get(name, set())
         if self.book.public and "ctx" in written and name in self.workload and not _is_default(template, reading):
             return self.shadowed(reading.path[1:], place, template, reading)
+        if "ctx" not in written and len(reading.parts) == 1 and (made := self.computed(name)) is not None:
+            return made, 1
         if root == "workload" and (name in self.workload or not (written or name in self.sources)):
             return None
         if root == "ctx" and ("ctx" in written or not self.book.public):
@@ -197,6 +230,10 @@ class Resolver:
             found = self.result(self.sources[name], None, reading.path[2:])
             return (found[0], found[1] + 1) if found is not None else None
         return None
+
+    def computed(self, name: str) -> str | None:
+        """The value of a workload key that was a template."""
+        return self.templates.reading(name) if self.templates is not None else None
 
     def output(self, place: Place, path: tuple[str, ...]) -> tuple[str, int] | None:
         """`output` of the public engine has an envelope for http and SQL below `data`; as a whole it is the result."""
@@ -324,6 +361,8 @@ class Resolver:
             if root in self.workload:
                 return self.shadowed(reading.path, place, template, reading)
             return f"ctx.{root}", 0
+        if not reading.parts and (made := self.computed(root)) is not None:
+            return made, 0
         if root in self.workload:
             return f"workload.{root}", 0
         if "step" in written:
@@ -336,6 +375,8 @@ class Resolver:
             return "ctx.error", 0
         if root in _ENGINE or root.startswith("_"):
             return None
+        if (caller := self.caller_of(root)) is not None:
+            return self.result(caller, place, reading.path[1:])
         self.assumed.setdefault(root, reading.start)
         return f"workload.{root}", 0
 
@@ -389,11 +430,14 @@ def read_names(book: Book) -> None:
     if not book.public and not _reads_public(resolver):
         return
     book.public = True
+    constants(book)
+    resolver.templates = WorkloadTemplates(book)
     for place, node in places(book):
         skip = parts.code_of(node) if isinstance(node, Map) else None
         for leaf in leaves(node):
             if leaf is not skip and leaf.style != "*" and is_template(leaf.text):
                 _rewrite(resolver, leaf, place)
+    resolver.templates.finish()
     for source in resolver.sources.values():
         store(book, source)
     assume(book, list(resolver.assumed))
@@ -483,6 +527,7 @@ def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
             end = reading.parts[count - 1].end if count else reading.start + len(reading.root)
             edits.append(TextEdit(reading.start, end, text))
     edits += _statuses(parsed, place)
+    edits += _step_statuses(resolver, parsed, place)
     edits += _filters(parsed)
     if edits:
         made = replace(leaf, edits)
@@ -496,6 +541,20 @@ def _filters(parsed: ParsedTemplate) -> list[TextEdit]:
     return [
         TextEdit(word.start, word.end, "tojson") for bar, word in pairs if bar.text == "|" and word.text == "to_json"
     ]
+
+
+def _step_statuses(resolver: Resolver, parsed: ParsedTemplate, place: Place) -> list[TextEdit]:
+    """`fetch.status == 'ok'`: the status of a step is 'success' or 'error' in the shapes of its result."""
+    made: list[TextEdit] = []
+    for reading in parsed.readings:
+        kind = resolver.sources[reading.root].kind if reading.root in resolver.sources else ""
+        if kind in ("http", "shell", *SQL) and reading.path[1:] == ("status",) and reading.root not in parsed.bound:
+            for token in compared_strings(parsed.tokens, reading):
+                word = {"ok": "success", "completed": "success", "failed": "error"}.get(token.text[1:-1])
+                if word is not None:
+                    made.append(TextEdit(token.start + 1, token.end - 1, word))
+    labels = {task.name for task in place.labels}
+    return [] if any(reading.root in labels for reading in parsed.readings) else made
 
 
 def _statuses(parsed: ParsedTemplate, place: Place) -> list[TextEdit]:

@@ -10,6 +10,7 @@ from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public import shapes
 from noetl.playbook.dialects.public.book import Book, new
 from noetl.playbook.dialects.public.code import returned_keys
+from noetl.playbook.dialects.public.sql_results import last_with_rows
 
 
 class Source(Struct):
@@ -27,6 +28,10 @@ class Source(Struct):
 
 
 def keys_of(task: Map) -> set[str] | None:
+    """The keys of the mapping that a task returns; None if they are unknown."""
+    given = task.map("input") if task.text("kind") == "noop" else None
+    if given is not None:
+        return {each.name for each in given.entries}
     code = task.text("code") if task.text("kind") == "python" else None
     return returned_keys(code) if code is not None else None
 
@@ -54,7 +59,7 @@ def store(book: Book, source: Source) -> None:
     start = source.step.body.start
     if source.read:
         asked = frozenset() if source.whole else frozenset(source.asked)
-        text = shapes.whole(source.kind, "output", asked)
+        text = shapes.whole(source.kind, "output", asked, _last(source))
         _put_set(source.step.body, f"ctx.{source.name}", f"{{{{ {text} }}}}", start)
         message = f'other steps read the result of "{source.step.name}", which is now in `ctx.{source.name}`'
         book.note(start, "step-result", message)
@@ -65,9 +70,16 @@ def store(book: Book, source: Source) -> None:
     for task in parts.tasks(source.step.body):
         key = source.tasks.get(task.name or "")
         if key is not None:
-            text = shapes.whole(task.kind or "", "output")
+            last = last_with_rows(task.body.text("command") or "") if task.kind in shapes.SQL else 0
+            text = shapes.whole(task.kind or "", "output", last=last)
             _put_set(task.body, f"ctx.{key}", f"{{{{ {text} }}}}", task.body.start)
             book.note(start, "step-result", f'other steps read the task "{task.name}", which is now in `ctx.{key}`')
+
+
+def _last(source: Source) -> int:
+    """The number of the statement whose rows a SQL task returns."""
+    tasks = parts.tasks(source.step.body)
+    return last_with_rows(tasks[-1].body.text("command") or "") if tasks and source.kind in shapes.SQL else 0
 
 
 def _put_set(body: Map, key: str, text: str, start: int) -> None:

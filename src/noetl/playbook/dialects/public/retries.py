@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
+
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, plain, quoted, table
-from noetl.playbook.dialects.public.book import Book, child, discard, new, text_of
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, plain, quoted, table
+from noetl.playbook.dialects.public.book import PAGES, Book, child, discard, new, text_of
 from noetl.playbook.dialects.public.guards import inner_of
 from noetl.playbook.dialects.template_tokens import parse
 
 _ATTEMPTS = ("max_attempts", "attempts", "max_retries", "retries")
 _DELAY = ("initial_delay", "delay", "backoff_seconds", "delay_seconds", "interval")
 _MULTIPLIER = ("backoff_multiplier", "multiplier", "backoff_factor")
+
+_TRANSIENT = frozenset({"timeout", "connection_error", "connection", "network_error", "network"})
 
 
 def retry_blocks(book: Book) -> None:
@@ -45,7 +49,7 @@ def _block(book: Book, body: Map, entry: LayoutEntry) -> None:
     settings = entry.value
     if any(settings.get(key) is not None for key in ("on_success", "next_call", "collect")):
         message = "this `retry` repeats after success to read pages"
-        book.refuse(entry.start, message, "pages are read by a pipeline with `jump`; see the pagination example")
+        book.refuse(entry.start, message, PAGES)
         return
     on_error = settings.map("on_error")
     settings = on_error if on_error is not None else settings
@@ -64,8 +68,33 @@ def _block(book: Book, body: Map, entry: LayoutEntry) -> None:
         numbers = ", ".join(text for each in codes.entries if (text := text_of(each.value)))
         condition = f"output.http.status in [{numbers}]"
     action = retry_action(book, settings)
+    if when is None and codes is None and _is_transient(settings.get("retry_on")):
+        _repeat(book, body, entry, settings, action)
+        return
     discard(body, entry)
     add_rule(book, body, condition, action, entry.start)
+
+
+def _is_transient(node: Node | None) -> bool:
+    """Does `retry_on` name only failures that can pass by themselves?"""
+    words = {text_of(each.value) for each in node.entries} if isinstance(node, List) else {text_of(node)}
+    return words <= _TRANSIENT
+
+
+def _repeat(book: Book, body: Map, entry: LayoutEntry, settings: Map, action: Map) -> None:
+    """`retry_on: [timeout, connection_error]` is `spec.retry`, which repeats only what can be repeated."""
+    delay = settings.entry("backoff")
+    seconds = text_of(delay.value) if delay is not None else None
+    if delay is not None and seconds and action.get("delay") is None and re.fullmatch(r"\d+(\.\d+)?", seconds):
+        action.entries.append(new("delay", plain(seconds), delay.start))
+    spec = child(body, "spec", entry.start)
+    if spec is None or spec.get("retry") is not None:
+        book.refuse(entry.start, "`spec.retry` of the task is already there", "keep one of them")
+        return
+    action.entries = [each for each in action.entries if each.name in ("attempts", "delay", "backoff", "max_delay")]
+    discard(body, entry)
+    spec.entries.append(new("retry", action, entry.start))
+    book.changed()
 
 
 def retry_action(book: Book, settings: Map) -> Map:

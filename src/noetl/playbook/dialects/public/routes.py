@@ -5,9 +5,21 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, plain, quoted, rename, table
-from noetl.playbook.dialects.public.book import Book, all_comments, discard, is_template, new, put, scalar, text_of
+from noetl.playbook.dialects.public.book import (
+    Book,
+    all_comments,
+    child,
+    discard,
+    is_template,
+    new,
+    put,
+    scalar,
+    text_of,
+)
 from noetl.playbook.dialects.public.guards import inner_of
+from noetl.playbook.dialects.template_tokens import parse
 
 _VALID = re.compile(r"[A-Za-z_][\w-]*")
 _PAYLOAD = ("data", "with", "input", "payload")
@@ -36,7 +48,7 @@ def arc_forms(book: Book) -> None:
         if isinstance(holder.value, List) and any(_is_branch(each.value) for each in holder.value.entries):
             _unfold(book, following, holder, first=book.local and not _inclusive(step.body))
         for arc in _arcs(following.value):
-            _arc_keys(book, arc)
+            _arc_keys(book, arc, {task.kind for task in parts.tasks(step.body)})
 
 
 def _router_keys(book: Book, router: Map) -> None:
@@ -65,11 +77,23 @@ def _arcs(node: Node | None) -> list[Map]:
     return []
 
 
-def _arc_keys(book: Book, arc: Map) -> None:
+def _condition(entry: LayoutEntry, kinds: set[str | None]) -> None:
+    """A condition without braces is an expression; `exit_code` is that of the shell task."""
+    text = (text_of(entry.value) or "").strip()
+    if is_template(text) or text.lower() in ("", "true", "false"):
+        return
+    made = re.sub(r"(?<![\w.])exit_code\b", "output.shell.exit_code", text) if kinds == {"shell"} else text
+    parsed = parse(f"{{{{ {made} }}}}")
+    if parsed is not None and parsed.typed:
+        put(entry, quoted(f"{{{{ {made} }}}}"))
+
+
+def _arc_keys(book: Book, arc: Map, kinds: set[str | None]) -> None:
     for key in ("condition", "cond"):
         entry = arc.entry(key)
         if entry is not None and arc.get("when") is None:
             rename(entry, "when")
+            _condition(entry, kinds)
             message = f"the public engine does not read `{key}` of an arc, so it took the arc always; it is now `when`"
             book.note(entry.start, "condition-read", message)
     for key in _PAYLOAD:
@@ -212,6 +236,53 @@ def all_targets(book: Book) -> None:
                 arc.lead, arc.tail, arc.start, arc.base = old.lead, old.tail, old.start, old.base
             put(following, table(spec=table(mode=plain("inclusive")), arcs=List(entries=arcs)))
             book.note(following.start, "all-targets", "all targets start, as in the public engine: `mode: inclusive`")
+
+
+def joins(book: Book) -> None:
+    """Where branches of an inclusive fork meet, the step runs once: `join: all`. Steps of a cycle stay as they are."""
+    if not book.public:
+        return
+    leads = {step.name: [arc.text("step") or "" for arc in parts.arcs(step.body)] for step in book.steps}
+    behind = {name: _reachable(leads, name) for name in leads}
+    for fork in book.steps:
+        branches = {name for name in leads[fork.name] if name in leads}
+        if len(branches) < 2 or not (_inclusive(fork.body) or _is_inclusive_router(fork.body)):
+            continue
+        inside = branches | {name for branch in branches for name in behind[branch]}
+        for step in book.steps:
+            ways = [name for name, targets in leads.items() if step.name in targets and name in inside | {fork.name}]
+            met = sum(step.name == branch or step.name in behind[branch] for branch in branches)
+            if met < 2 or len(ways) < 2 or step.body.get("tool") is None or step.name in behind[step.name]:
+                continue
+            _join(book, step.body)
+
+
+def _reachable(leads: dict[str, list[str]], name: str) -> set[str]:
+    """The steps that can follow a step."""
+    found: set[str] = set()
+    waiting = list(leads.get(name, ()))
+    while waiting:
+        each = waiting.pop()
+        if each not in found and each in leads:
+            found.add(each)
+            waiting += leads[each]
+    return found
+
+
+def _is_inclusive_router(step: Map) -> bool:
+    router = step.map("next")
+    spec = router.map("spec") if router is not None else None
+    return spec is not None and spec.text("mode") == "inclusive"
+
+
+def _join(book: Book, step: Map) -> None:
+    spec = child(step, "spec", step.start)
+    policy = child(spec, "policy", step.start) if spec is not None else None
+    admit = child(policy, "admit", step.start) if policy is not None else None
+    if admit is not None and admit.get("join") is None:
+        admit.entries.append(new("join", plain("all"), step.start))
+        message = f'branches meet in "{step.text("step")}", which runs once, when none of them can still arrive'
+        book.note(step.start, "join-made", message)
 
 
 def valid_names(book: Book) -> None:

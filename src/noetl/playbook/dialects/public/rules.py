@@ -25,6 +25,7 @@ from noetl.playbook.dialects.public import (
     services,
     shell,
     sql,
+    sql_results,
     steps,
     transfers,
     writes,
@@ -98,10 +99,12 @@ RULES: tuple[Callable[[Book], None], ...] = (
     guards.text_guards,
     code.provided_names,
     code.returns,
+    sql_results.statement_results,
     names.read_names,
     code.provided_names,  # also what templates expect from a caller
     secret_inputs.passed_secrets,
     writes.join_sets,
+    routes.joins,
     sql.sql_templates,
     sql.one_transaction,
 )

@@ -51,6 +51,11 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
         discard(holder, entry)
         book.note(entry.start, "dropped", f"the event log contains the results anyway; `{entry.name}` was removed")
         return
+    if (text_of(entry.value) or "") in ("true", "false"):
+        discard(holder, entry)
+        words = "an effect happens at least once, with an idempotency key"
+        book.note(entry.start, "dropped", f"`{entry.name}` marks a task that writes; it was removed: {words}")
+        return
     if not isinstance(entry.value, Map) or tool is None or not tasks:
         book.refuse(entry.start, f"this `{entry.name}` is not a mapping beside a tool", _FIX)
         return
@@ -151,7 +156,7 @@ def fill(book: Book, made: Map, save: Map, entry: LayoutEntry, result: ResultNam
 
 
 def _login(made: Map, save: Map) -> None:
-    auth = _found(save, ("auth", "credential"))
+    auth = _found(save, ("auth", "credential", "credentialRef", "credential_ref"))
     if auth is not None:
         made.entries.append(new("auth", auth.value, auth.start))
 

@@ -111,6 +111,14 @@ def _wrapped(path: tuple[str, ...], known: dict[str, str]) -> int:
     return skip if len(path) > skip and (path[skip] in known or path[skip].startswith("command_")) else 0
 
 
+def _dropped(path: tuple[str, ...], keys: set[str] | None) -> int:
+    """How many parts before a key that the result has name envelopes: `data.result.command_0` has two."""
+    skip = 0
+    while len(path) > skip and path[skip] in ("data", "result", "context") and path[skip] not in (keys or ()):
+        skip += 1
+    return skip if len(path) > skip and keys is not None and path[skip] in keys else min(skip, 1)
+
+
 def _enveloped(first: str | None, keys: set[str] | None) -> bool:
     """Code may return `{status, data}`, whose `data` the public engine reads by the name of the step."""
     return first is not None and keys is not None and {"status", "data"} <= keys and first not in keys
@@ -130,8 +138,8 @@ def read(kind: str, base: str, path: tuple[str, ...], keys: set[str] | None) -> 
     known = fields(kind, base)
     first = path[0] if path else None
     if not known:
-        if first in ("data", "result", "context") and not (keys is not None and first in keys):
-            return ShapeRead(f"{base}.data", 1, keys is None)
+        if (skip := _dropped(path, keys)) > 0:
+            return ShapeRead(f"{base}.data", skip, keys is None)
         return ShapeRead(f"{base}.data.data" if _enveloped(first, keys) else f"{base}.data", 0)
     if first is None:
         return ShapeRead(whole(kind, base), 0)
@@ -159,8 +167,8 @@ def stored(kind: str, path: tuple[str, ...], keys: set[str] | None) -> tuple[tup
     first = path[0] if path else None
     known = fields(kind, "output")
     if not known:
-        if first in ("data", "result", "context") and not (keys is not None and first in keys):
-            return (), 1, None
+        if (skip := _dropped(path, keys)) > 0:
+            return (), skip, None
         return ("data",) if _enveloped(first, keys) else (), 0, None
     if first is None:
         return (), 0, ""

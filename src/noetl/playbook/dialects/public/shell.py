@@ -14,7 +14,7 @@ _BASH = re.compile(
 )
 _GO = re.compile(
     r"(?<!\{\{ ')\{\{`[^`]*`\}\}"
-    r"|(?<!\{\{ ')\{\{-?\s*(?:\.|range\b|end\b|json\b|printf\b|index\s+\.|\$|if\s+\.|else\b)[^{}]*\}\}"
+    r"|(?<!\{\{ ')(?<!`)\{\{-?\s*(?:\.|range\b|end\b|json\b|printf\b|index\s+\.|\$|if\s+\.|else\b)[^{}]*\}\}"
 )
 _KEYS = ("cmds", "command", "cmd", "commands", "script")
 

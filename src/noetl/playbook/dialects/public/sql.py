@@ -77,6 +77,8 @@ def _decoded(book: Book, body: Map) -> None:
         return
     try:
         plain = base64.b64decode("".join(text.split()), validate=True).decode("utf-8")
+        if not all(sign.isprintable() or sign in "\n\r\t" for sign in plain):
+            raise ValueError("a control character")
     except (binascii.Error, ValueError):
         book.refuse(entry.start, "`command_b64` is not base64 text", "write the SQL under `command`")
         return
@@ -161,7 +163,7 @@ def inline(text: str, own: dict[str, str], scopes: tuple[str, ...]) -> str:
         elif "{{" in value:
             if "{%" in value:
                 continue
-            inner = f"({_concatenated(value)})"
+            inner = f"({concatenated(value)})"
         else:
             escaped = value.replace("\\", "\\\\").replace("'", "\\'")
             inner = f"'{escaped}'"
@@ -201,20 +203,18 @@ def _files(book: Book, text: str) -> str:
 
     def read(found: re.Match[str]) -> str:
         last = _pieces(found[2][1:-1])[-1]
-        name = (default_of(book, last) or _written(book, last)) if last.startswith("{{") else last
+        name = (default_of(book, last) or _last_text(last)) if last.startswith("{{") else last
         reader = _READERS.get(name.rsplit(".", 1)[-1].lower())
         return f"{found[1]}{reader}({found[2]})" if reader is not None and "{{" in found[2] else found.group()
 
     return _FILE.sub(read, text)
 
 
-def _written(book: Book, template: str) -> str:
-    """The text in `workload` that a template reads, even if it has templates itself."""
+def _last_text(template: str) -> str:
+    """The last text in an expression such as `default('file_' ~ execution_id ~ '.csv', true)`."""
     parsed = parse(template)
-    node = book.root.get("workload")
-    for part in parsed.readings[0].path[1:] if parsed is not None and parsed.readings else ():
-        node = node.get(part) if isinstance(node, Map) else None
-    return text_of(node) or ""
+    texts = [token.text[1:-1] for token in parsed.tokens if token.type == "string"] if parsed is not None else []
+    return texts[-1] if texts else ""
 
 
 def _text_ids(book: Book, entry: LayoutEntry, text: str) -> str:
@@ -321,7 +321,7 @@ def _literal(text: str) -> str:
     if "{%" in inner:
         return text
     pieces = [piece if "{{" in piece else piece.replace("''", "'") for piece in _pieces(inner)]
-    return "{{ " + _concatenated("".join(pieces)) + " }}"
+    return "{{ " + concatenated("".join(pieces)) + " }}"
 
 
 def _pieces(text: str) -> list[str]:
@@ -333,7 +333,7 @@ def _pieces(text: str) -> list[str]:
     return [piece for piece in [*made, text[position:]] if piece]
 
 
-def _concatenated(text: str) -> str:
+def concatenated(text: str) -> str:
     """Text with templates as one expression."""
     return " ~ ".join(
         f"({piece[2:-2].strip()})" if piece.startswith("{{") else _quoted(piece) for piece in _pieces(text)
@@ -351,7 +351,7 @@ def _names(text: str, before: str) -> str:
         word = found.group()
         if "sql_ident" in word or "sql_list" in word:
             return word
-        only = TEMPLATE.fullmatch(word)
+        only = TEMPLATE.fullmatch(word) if word.count("{{") == 1 else None
         context = before + text[: found.start()]
         if only is not None and not _NAMED.search(context):
             return word

@@ -21,7 +21,7 @@ _ORDER = re.compile(r"(?is)(\s+(?:ASC|DESC))?(\s+NULLS\s+(?:FIRST|LAST))?\s*\Z")
 
 def by_position(text: str) -> str:
     """Expressions with templates in `GROUP BY` and `ORDER BY` that repeat a column of SELECT become its number."""
-    return ";".join(_statement(each) for each in _split(text, ";"))
+    return ";".join(_statement(each) for each in split(text, ";"))
 
 
 def _statement(text: str) -> str:
@@ -32,7 +32,7 @@ def _statement(text: str) -> str:
     chosen = _SELECT.search(text)
     if chosen is None or not re.search(r"(?i)\bGROUP\s+BY\b", bare):
         return text
-    columns = [_normal(_ALIAS.sub("", each)) for each in _split(chosen[1], ",")]
+    columns = [_normal(_ALIAS.sub("", each)) for each in split(chosen[1], ",")]
     return text[: chosen.end()] + _CLAUSE.sub(lambda found: _clause(found, columns), text[chosen.end() :])
 
 
@@ -40,7 +40,7 @@ def _inside_brackets(text: str) -> str:
     """Each `(SELECT …)`, such as the body of a WITH, is a statement of its own."""
     made, position = "", 0
     for found in _NESTED.finditer(text):
-        inner = _split(text[found.end() :], ")")[0]
+        inner = split(text[found.end() :], ")")[0]
         if found.start() >= position and found.end() + len(inner) < len(text):
             made += text[position : found.end()] + _statement(inner)
             position = found.end() + len(inner)
@@ -49,7 +49,7 @@ def _inside_brackets(text: str) -> str:
 
 def _clause(found: re.Match[str], columns: list[str]) -> str:
     made = []
-    for each in _split(found[2], ","):
+    for each in split(found[2], ","):
         order = _ORDER.search(each)
         tail = each[order.start() :] if order is not None else ""
         body = each[: len(each) - len(tail)]
@@ -63,7 +63,7 @@ def _normal(text: str) -> str:
     return re.sub(r"\s+", "", text)
 
 
-def _split(text: str, sign: str) -> list[str]:
+def split(text: str, sign: str) -> list[str]:
     """The parts between signs that are outside of templates, quotes and brackets."""
     made, start, depth = [], 0, 0
     for found in re.finditer(

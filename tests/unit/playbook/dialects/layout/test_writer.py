@@ -28,6 +28,22 @@ def test_a_block_that_is_moved_deeper_takes_all_its_lines_along() -> None:
     )
 
 
+def test_white_space_that_ends_a_block_scalar_moves_with_it() -> None:
+    layout, root = laid_out("a: |\n  x\n    \nb:\n  c: 1\n")
+    moved = root.take("a")
+    assert moved is not None
+    inner = root.map("b")
+    assert inner is not None
+    inner.entries.append(moved)
+    assert write(layout) == "b:\n  c: 1\n  a: |\n    x\n      \n"
+
+
+def test_new_numbers_in_a_json_document_get_no_quotes() -> None:
+    layout, root = laid_out('{"a": 1}\n')
+    root.entries += [pair("b", plain("2.5")), pair("c", plain("1.2.3"))]
+    assert write(layout) == '{"a": 1, "b": 2.5, "c": "1.2.3"}\n'
+
+
 def test_a_block_that_is_moved_outwards_loses_only_indentation() -> None:
     layout, root = laid_out("a:\n    b:\n        c: 'x\n\n          y'\n        d:\n          # z\n          - 1\n")
     inner = root.map("a")

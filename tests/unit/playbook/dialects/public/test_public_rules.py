@@ -10,9 +10,10 @@ from noetl.playbook.migrate import migrate
 from tests.public_idioms import HEAD, IDIOMS, book
 from tests.public_idioms_legacy import OLDEST, PASSED, SAVES
 from tests.public_idioms_services import SERVICES, SMALLER, all_kinds
+from tests.public_idioms_values import VALUES
 
 KINDS = all_kinds()
-CASES = IDIOMS | SAVES | OLDEST | PASSED | SERVICES | SMALLER | {
+CASES = IDIOMS | SAVES | OLDEST | PASSED | SERVICES | SMALLER | VALUES | {
     "metadata at the root": (
         "apiVersion: noetl.io/v1\nkind: Playbook\nname: a\npath: t/a\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         ["metadata:\n  name: a\n  path: t/a\n", "apiVersion: noetl.io/v2"],
@@ -407,6 +408,22 @@ REFUSED = {
     ),
     "pages": (
         "workflow:\n- step: start\n  tool: {kind: http, url: http://x, retry: {on_success: {while: x}}}\n", 6, "pagination",
+    ),
+    "pages of a loop": (
+        "workflow:\n- step: start\n  loop: {in: [1], iterator: x, pagination: {type: x}}\n  tool: {kind: http, url: http://x}\n", 6, "pagination",
+    ),
+    "a token in a parameter": (
+        "workflow:\n- step: start\n  tool: {kind: http, url: http://x, params: {a: \"{{ token('x') }}\"}}\n", 6, "keychain.<name>",
+    ),
+    "a timeout that a caller chooses": (
+        "workflow:\n- step: start\n  tool: {kind: http, url: http://x, timeout: '{{ t }}'}\n", 6, "number of seconds",
+    ),
+    "encoded SQL with control characters": (
+        "workflow:\n- step: start\n  tool: {kind: postgres, auth: pg, command_b64: U0VMRUNUEyAx}\n", 6, "under `command`",
+    ),
+    "several results of statements with values": (
+        "keychain: [{name: pg, kind: stored}]\nworkflow:\n- step: start\n  tool: {kind: postgres, auth: pg, params: {a: 1}, command: 'SELECT 1; SELECT 2;'}\n"
+        "  next: [{step: end, when: '{{ start.command_0.rows }}'}]\n", 7, "a task for each statement",
     ),
     "a step that is left before it runs": (
         "workflow:\n- step: start\n  tool: {kind: noop}\n  case: [{when: \"{{ event.name == 'step.enter' }}\", then: {next: [{step: end}]}}]\n",
