@@ -208,6 +208,14 @@ def breaks_of(state: State, pipeline: CompiledPipeline) -> dict[str, str | None]
     return found or None
 
 
+def may_hold_tasks(state: State) -> bool:
+    """Whether a worker may have to hold a frame before one of its tasks."""
+    if any(place == ANYWHERE or "." in place for place in state.breakpoints if CHILD not in place):
+        return True
+    open_runs = (run for run in state.runs.values() if run.output is None)
+    return any(run.step_at is not None or any(each.stepping for each in run.frames.values()) for run in open_runs)
+
+
 def paths_of_conditions(breaks: dict[str, str | None] | None) -> Iterator[tuple[ScopePath, bool]]:
     """The paths that the conditions read: a worker gets the stored values there."""
     for when in (breaks or {}).values():
