@@ -62,7 +62,8 @@ def test_a_child_is_held_as_soon_as_it_starts_and_after_its_process_was_killed(t
         run.process.kill()
         run.process.wait()
     assert log.read_text() == "1 2 "
-    assert "■ start#1[1] is held before start.keep" in workspace.call("show", child).stdout
+    for each in (id, child):
+        assert "■ start#1[1] is held before start.keep" in workspace.call("show", each).stdout
     with workspace.started("resume", id[:18]) as owner:
         owner.read_until("waits for")
         debugged = workspace.call("debug", id[:18], input="print _prev\nset ctx.seen 5\ncontinue\n")
