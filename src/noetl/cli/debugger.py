@@ -47,7 +47,7 @@ VALUE_CHARS_MAX: Final = 200
 PRINTED_LINES_MAX: Final = 200
 COMPARED: Final = ("ctx", "step", "iter")  # scopes whose changes are shown
 LEVELS: Final = 3
-CHILD_POLL_S: Final = 0.1  # a child that was called appears within about this time
+CHILD_POLL_S: Final = 0.2  # a child that was called appears within about this time
 PROMPT: Final = "(noetl) "
 
 HELP: Final = (
