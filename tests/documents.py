@@ -27,6 +27,8 @@ WILDCARDS = {
     "time": re.compile(r"(?:\b\d+ (?:min|h|d) )?\b\d+(?:\.\d+)? ?(?:ms|s|min|h)\b(?: ago)?|\bjust now\b"),
     "process": re.compile(r"\b(?:process|pid) \d+\b"),
     "port": re.compile(r"(?<=127\.0\.0\.1:)\d+"),
+    # A slow call has a fact for its start.
+    "facts": re.compile(r"(?<= after event )[\d,]+|\b[\d,]+(?= facts\b)"),
 }
 LEFT_OUT = "…"  # alone on a line: any lines; inside a line: any text
 

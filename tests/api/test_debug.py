@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from noetl.errors import Rejected
 from noetl.session.protocol import ForkWish
 from noetl.session.remote import RemoteSession
 from tests.api.servers import ApiServer, serve
+from tests.e2e.processes import NOETL
 from tests.playbooks import HEAD
 
 LETTERS = HEAD.replace("path: t", "path: shop/letters") + (
@@ -150,5 +152,34 @@ def test_a_session_on_a_server_debugs_like_one_on_a_file(tmp_path: Path) -> None
             await debugger.release()
             result = await execution.result()
             assert (result.output, result.ctx) == ("mine", {"last": "mine", "mine": 1})
+
+    serve(tmp_path, work)
+
+
+def test_the_debugger_of_the_terminal_stops_in_a_child_on_a_server(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.api.post("/playbooks", {"text": LETTERS}, status=201)
+        file = tmp_path / "calls.yaml"
+        file.write_text(f"{HEAD}workflow:\n- step: start\n  tool: {{kind: playbook, path: shop/letters}}\n")
+        arguments = (
+            "debug",
+            str(file),
+            "--server",
+            server.api.url,
+            "--break",
+            "start/start.keep",
+            "--break",
+            "start/end_it",
+        )
+        process = await asyncio.create_subprocess_exec(
+            NOETL, *arguments, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+        out = (
+            await process.communicate(b"print read.data\nclear start.keep\ncontinue\nset ctx.last mine\ncontinue\n")
+        )[0]
+        assert process.returncode == 0, out.decode()
+        assert "■ start.keep  start#1/start#1[0]  breakpoint start.keep" in out.decode()
+        assert "■ end_it  start#1/end_it#1  breakpoint end_it" in out.decode()
+        assert out.decode().rstrip().endswith("output:\n  mine")
 
     serve(tmp_path, work)

@@ -61,5 +61,7 @@ def test_requests_that_cannot_be_forked_are_refused(tmp_path: Path) -> None:
         ):
             answer = await server.api.ask("POST", f"/executions/{old}/fork", body)
             assert (answer.status, answer.json["code"]) == (status, code), body
+        answer = await server.api.ask("POST", f"/executions/{old}/fork", {"from_step": "star"})
+        assert 'no step "star"; did you mean "start"?' in answer.json["detail"]
 
     serve(tmp_path, work)

@@ -10,8 +10,10 @@ import pytest
 
 from noetl.client import Client
 from noetl.clock import SystemClock
+from noetl.engine.commands import SetBreakpoint
 from noetl.errors import NoetlError
-from tests.distributed.cluster import LOOK_S, NOETL, Cluster, ClusterSize, open_cluster, repeated
+from noetl.session.debugger import RemoteDebugger
+from tests.distributed.cluster import LOOK_S, NOETL, SHORT_LEASE_S, Cluster, ClusterSize, open_cluster, repeated
 from tests.distributed.effects import Effects, effects
 from tests.distributed.processes import Process
 from tests.distributed.release import install_release
@@ -128,3 +130,38 @@ def test_an_upgrade_from_the_release_under_load_loses_nothing(first: str, tmp_pa
         load = asyncio.run(_upgraded(cluster, served, ordered))
         asyncio.run(_nothing_lost(cluster, served, load))
         print(f"{load.ended} executions ended during the upgrade; repeated requests: {served.repeated}")
+
+
+async def _holds(cluster: Cluster, served: Effects) -> None:
+    """The old worker runs other executions meanwhile; the new one stops at the breakpoint."""
+    async with cluster.client() as client:
+        held = await client.register(PLAYBOOK)
+        workload = {"url": served.url, "name": "held"}
+        point = SetBreakpoint(place="start.keep", when="iter.n == 0")
+        id = (await client.start(digest=held.digest, workload=workload, breakpoints=[point])).execution_id
+        for number in range(3):
+            name = f"free-{number}"
+            shown = await client.run(digest=held.digest, workload={**workload, "name": name})
+            assert shown.status == "ok"
+        assert not [each for each in served.calls if each.startswith("held-")]
+        await asyncio.to_thread(cluster.replace, cluster.workers[0], [NOETL])
+        debugger = RemoteDebugger(client.http, id)
+
+        async def is_held() -> bool:
+            return bool((await debugger.document()).held)
+
+        await cluster.until(is_held)
+        assert "held-last" not in served.calls
+        await debugger.release()
+        assert (await cluster.ended(id)).status == "ok"
+        await cluster.audited(id)
+
+
+def test_a_worker_of_the_release_gets_no_frames_that_it_would_have_to_hold(tmp_path: Path) -> None:
+    release = install_release(tmp_path / "release")
+    size = ClusterSize(servers=1, workers=1, lease_s=SHORT_LEASE_S, isolation="none", release=release)
+    (tmp_path / "cluster").mkdir()
+    with effects() as served, open_cluster(tmp_path / "cluster", size) as cluster:
+        cluster.replace(cluster.servers[0], [NOETL])
+        asyncio.run(_holds(cluster, served))
+        assert "does not stop at the breakpoints" in cluster.servers[0].output()

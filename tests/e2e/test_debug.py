@@ -48,6 +48,34 @@ def test_a_killed_debugger_is_attached_again_and_nothing_is_repeated(tmp_path: P
     assert workspace.call("replay", id).returncode == 0
 
 
+def test_a_child_is_held_as_soon_as_it_starts_and_after_its_process_was_killed(tmp_path: Path) -> None:
+    workspace = Workspace(tmp_path)
+    workspace.write(PAGES, "pages.yaml")
+    call = "{kind: playbook, path: ./pages.yaml, input: {log: '{{ workload.log }}'}}"
+    file = workspace.write(f"{HEAD}workload: {{log: ''}}\nworkflow:\n- step: start\n  tool: {call}\n")
+    log = tmp_path / "log"
+    point = ("--break", "start/start.keep", "--when", "iter.index == 1")
+    with workspace.started("debug", file, "--set", f"log={log}", *point) as run:
+        lines = run.read_until("in the child")
+        assert "■ start.keep  start#1/start#1[1]  breakpoint start.keep" in lines
+        id, child = lines[0], lines[-1].split()[3]
+        run.process.kill()
+        run.process.wait()
+    assert log.read_text() == "1 2 "
+    for each in (id, child):
+        assert "■ start#1[1] is held before start.keep" in workspace.call("show", each).stdout
+    with workspace.started("resume", id[:18]) as owner:
+        owner.read_until("waits for")
+        debugged = workspace.call("debug", id[:18], input="print _prev\nset ctx.seen 5\ncontinue\n")
+        assert debugged.returncode == 0, debugged.stdout + debugged.stderr
+        assert "\n2\n" in debugged.stdout
+        assert owner.end()[0] == 0
+    assert log.read_text() == "1 2 3 "
+    for each in (id, child):
+        assert workspace.call("audit", each).returncode == 0
+        assert workspace.call("replay", each).returncode == 0
+
+
 def test_another_process_debugs_an_execution_that_runs(tmp_path: Path) -> None:
     """`noetl resume` runs it and waits at the breakpoint; the debugger sends its commands to that process."""
     workspace = Workspace(tmp_path)

@@ -7,7 +7,7 @@ import pytest
 from tests.documents import reading
 from tests.e2e.processes import ROOT
 
-GUIDES = ("debugging", "importing", "notifications")
+GUIDES = ("debugging", "importing", "notifications", "python", "testing", "what-if")
 
 
 @pytest.mark.parametrize("name", GUIDES)

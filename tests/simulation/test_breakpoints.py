@@ -27,7 +27,10 @@ class DebuggedCluster(InputCluster):
     async def _start(self, execution_id: str, path: str, workload: dict[str, object]) -> None:
         clock, random = SimClock(self.loop), self.loop.random
         when = random.choice((None, None, "ctx.n | default(0) != 3"))
-        points = (SetBreakpoint(place=ANYWHERE, when=when, once=random.random() < 0.3),)
+        points = tuple(
+            SetBreakpoint(place=place, when=when, once=random.random() < 0.3)
+            for place in (ANYWHERE, f"side/{ANYWHERE}")  # the second one is in a child
+        )
         while execution_id not in self.store.memory.rows:
             try:
                 await self.link.start(execution_id, path, Start(workload=workload, breakpoints=points))
@@ -40,15 +43,16 @@ class DebuggedCluster(InputCluster):
         until = self.loop.time() + DEBUGGED_S
         while not self._ended(execution_id):
             await clock.sleep(random.random())
-            held = list(holds_of(self._state(execution_id)))
-            if self.loop.time() >= until:
-                await self._send(execution_id, ClearBreakpoint())
-                await self._send(execution_id, Release())
-            elif held:
-                at = random.choice([*(each.at for each in held), None])
-                await self._send(execution_id, Release(at=at, step=at is not None and random.random() < 0.5))
-            elif random.random() < 0.1:
-                await self._send(execution_id, SetBreakpoint(place=ANYWHERE, once=True))
+            for id in [each for each in self.store.memory.rows if not self._ended(each)]:  # also of children
+                held = list(holds_of(self._state(id)))
+                if self.loop.time() >= until:
+                    await self._send(id, ClearBreakpoint())
+                    await self._send(id, Release())
+                elif held:
+                    at = random.choice([*(each.at for each in held), None])
+                    await self._send(id, Release(at=at, step=at is not None and random.random() < 0.5))
+                elif random.random() < 0.1:
+                    await self._send(id, SetBreakpoint(place=ANYWHERE, once=True))
 
     def _state(self, execution_id: str) -> State:
         return folded(execution_id, events_of(self.store.memory.rows[execution_id]))
@@ -56,7 +60,7 @@ class DebuggedCluster(InputCluster):
 
 @pytest.mark.parametrize("block", range(2))
 def test_a_debugged_execution_ends_like_one_that_is_not(block: int) -> None:
-    released = 0
+    released = in_children = 0
     for seed in range(SEEDS * block // 2, SEEDS * (block + 1) // 2):
         random = SimLoop(seed).random  # type: ignore[abstract]  # only its random numbers are used
         path = random.choice([*EDITS, "pages"])
@@ -66,5 +70,8 @@ def test_a_debugged_execution_ends_like_one_that_is_not(block: int) -> None:
             assert ends(result, "e") == fresh(path), path
         except Exception as error:
             raise AssertionError(f"seed {seed}: {error}") from error
-        released += sum(isinstance(fact, HoldReleased) for row in cluster.store.memory.rows["e"] for fact in row.facts)
+        for id, rows in cluster.store.memory.rows.items():
+            count = sum(isinstance(fact, HoldReleased) for row in rows for fact in row.facts)
+            released, in_children = released + count, in_children + count * (id != "e")
     assert released > SEEDS, "the debugger has held almost nothing"
+    assert in_children > SEEDS // 2, "the debugger has held almost nothing in children"

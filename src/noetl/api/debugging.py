@@ -17,7 +17,9 @@ PLACE_CHARS_MAX = 1_000
 class BreakpointRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A place where an execution is held. One that exists there is replaced."""
 
-    place: Annotated[str, Meta(max_length=PLACE_CHARS_MAX)]  # `fetch`, `fetch.get_page`; `*`: the next step or task
+    place: Annotated[
+        str, Meta(max_length=PLACE_CHARS_MAX)
+    ]  # `fetch`, `fetch.get_page`, in a child `load/fetch`; `*`: what is next
     when: str | None = None  # an expression, as `iter.index == 17`: it is held only while this is true
     once: bool = False  # it is gone after it has held something
 

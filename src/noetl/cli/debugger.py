@@ -20,12 +20,13 @@ from noetl.cli.runner import conclude, print_notes_of, refuse
 from noetl.cli.workload import parse_value, read_ctx, read_labels, read_secrets, read_workload
 from noetl.engine.breakpoints import ANYWHERE
 from noetl.engine.commands import SetBreakpoint
-from noetl.engine.state import LIVE
+from noetl.engine.state import LIVE, Status
 from noetl.errors import NotFound, Rejected
 from noetl.escape import one_line, shorten
 from noetl.ids import place_of_frame
 from noetl.output import JSON
 from noetl.session.connect import open_session, resolve
+from noetl.session.debugger import Debugged, DebuggedTree
 from noetl.session.errors import StartRefused, UsageError
 from noetl.session.execution import LAST, is_id_part
 from noetl.session.protocol import ForkWish
@@ -36,10 +37,9 @@ from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
     from noetl.cli.arguments import RunOptions
-    from noetl.session.debugger import Debugger
     from noetl.session.execution import Execution
     from noetl.session.protocol import Session
-    from noetl.views.debugging import DebugDocument, HoldDocument
+    from noetl.views.debugging import HoldDocument
 
 LINES_AROUND: Final = 4  # of the playbook, before and after the current place
 CHANGES_SHOWN_MAX: Final = 10
@@ -47,6 +47,7 @@ VALUE_CHARS_MAX: Final = 200
 PRINTED_LINES_MAX: Final = 200
 COMPARED: Final = ("ctx", "step", "iter")  # scopes whose changes are shown
 LEVELS: Final = 3
+CHILD_POLL_S: Final = 0.2  # a child that was called appears within about this time
 PROMPT: Final = "(noetl) "
 
 HELP: Final = (
@@ -222,13 +223,14 @@ def _report_on(reporter: Reporter, execution: Execution) -> None:
 async def _attach(reporter: Reporter, execution: Execution, points: Sequence[SetBreakpoint]) -> bool:
     """Continue it with the breakpoints. False: it has ended."""
     info, debugger = await execution.info(), execution.debugger()
+    tree = DebuggedTree(execution.session, execution.id)
     if not info.live:
         name = f"{short(execution.id)}{execution.session.hint}"
         reporter.warn(f"the execution has ended: {info.status}; noetl fork {name} runs it again from a step")
         return False
     for each in points:
         await debugger.set_breakpoint(each.place, each.when)
-    if not points and not (await debugger.document()).held:
+    if not points and not any(each.document.held for each in await tree.read()):
         await debugger.set_breakpoint(ANYWHERE, once=True)
     if info.standing in ("paused", "interrupted"):
         await execution.resume()
@@ -236,8 +238,55 @@ async def _attach(reporter: Reporter, execution: Execution, points: Sequence[Set
     return True
 
 
+class Stop(NamedTuple):
+    """A held run or frame of the execution, or of a child."""
+
+    owner: Debugged
+    hold: HoldDocument
+
+    @property
+    def label(self) -> str:
+        return self.owner.label(self.hold)
+
+
+class Followers:
+    """Notice when one of several executions goes on."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._changed = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def wait(self, tree: Sequence[Debugged], timeout_s: float | None) -> None:
+        """Until one of them has more events than its document, or has ended."""
+        for each in tree:
+            if each.execution_id not in self._tasks:
+                follow = self._follow(each.execution_id, each.document.seq)
+                self._tasks[each.execution_id] = asyncio.create_task(follow)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._changed.wait()
+        self._changed.clear()
+        for task in self._tasks.values():
+            if task.done():
+                task.result()
+
+    async def _follow(self, execution_id: str, after: int) -> None:
+        try:
+            async for _ in self._session.follow(execution_id, after):
+                self._changed.set()
+        finally:
+            self._changed.set()
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+
+
 class Terminal:
-    """One execution at a time, which `restart` replaces."""
+    """One execution at a time, which `restart` replaces, and the children that it waits for."""
 
     def __init__(self, reporter: Reporter, execution: Execution) -> None:
         self._reporter = reporter
@@ -245,11 +294,12 @@ class Terminal:
         self._input = CommandInput()
         self._input.complete_with(lambda: self._places)
         self._execution = execution
-        self._debugger: Debugger = execution.debugger()
-        self._at: str | None = None  # the current place
+        self._tree = DebuggedTree(execution.session, execution.id)
+        self._at: str | None = None  # the label of the current place
+        self._stops: dict[str, Stop] = {}  # by label
         self._places: tuple[str, ...] = ()  # for completion
-        self._seen: dict[str, JSON] = {}  # the scopes at the last stop
-        self._text: list[str] | None = None  # the lines of the playbook
+        self._seen: dict[str, dict[str, JSON]] = {}  # execution → its scopes at the last stop
+        self._texts: dict[str, list[str]] = {}  # digest → the lines of the playbook
         self._verbs: dict[str, Callable[[str], Awaitable[bool]]] = {
             "continue": self._continue, "step": self._step, "where": self._where, "print": self._print,
             "set": self._set, "break": self._break, "clear": self._clear, "use": self._use, "list": self._list,
@@ -265,21 +315,23 @@ class Terminal:
         with Interrupts(lambda: None) as interrupts, closing(self._input):
             while True:
                 try:
-                    document = await interrupts.unless(self._next_stop())
+                    status = await interrupts.unless(self._next_stop())
                 except Interrupted:
                     if not await self._hold_next(interrupts):
                         return await self._leave()
                     continue
-                if document.status not in LIVE:
+                if status not in LIVE:
                     return await self._ended()
-                if document.status == "paused" or not await self._at_stop(document, interrupts):
+                if status == "paused" or not await self._at_stop(interrupts):
                     return await self._leave()
 
     async def _hold_next(self, interrupts: Interrupts) -> bool:
         """After Ctrl-C: hold the next step or task. False: it was pressed again before one was reached."""
         self._reporter.warn("stopping before the next step or task; press Ctrl-C again to leave")
-        with suppress(Rejected):
-            await self._debugger.set_breakpoint(ANYWHERE, once=True)
+        for each in await self._read():
+            if not each.document.children:
+                with suppress(Rejected):
+                    await each.debugger.set_breakpoint(ANYWHERE, once=True)
         try:
             await interrupts.unless_again(self._next_stop())
         except Interrupted:
@@ -288,22 +340,36 @@ class Terminal:
         interrupts.second.clear()
         return True
 
-    async def _next_stop(self) -> DebugDocument:
-        """Where it is, as soon as something is held, it is paused, or has ended."""
-        document = await self._debugger.document()
-        if document.held or document.status not in ("new", "running", "cancelling"):
-            return document
-        async for _ in self._session.follow(self._execution.id, document.seq):
-            document = await self._debugger.document()
-            if document.held or document.status == "paused":
-                return document
-        return await self._debugger.document()
+    async def _next_stop(self) -> Status:
+        """The status, as soon as something is held, it is paused, or has ended."""
+        followers = Followers(self._session)
+        try:
+            while True:
+                tree = await self._read()
+                status = tree[0].document.status
+                if self._stops or status not in ("new", "running", "cancelling"):
+                    return status
+                await followers.wait(tree, CHILD_POLL_S if self._tree.starting else None)
+        finally:
+            await followers.close()
 
-    async def _at_stop(self, document: DebugDocument, interrupts: Interrupts) -> bool:
+    async def _read(self) -> list[Debugged]:
+        """The execution and its children; and what is held."""
+        tree = await self._tree.read()
+        stops = [Stop(each, hold) for each in tree for hold in each.document.held]
+        self._stops = {each.label: each for each in stops}
+        return tree
+
+    def _here(self) -> Stop:
+        """Raises UsageError when it is no longer held: somebody else may have released it."""
+        if self._at not in self._stops:
+            raise UsageError(f"{self._at} is no longer held")
+        return self._stops[self._at]
+
+    async def _at_stop(self, interrupts: Interrupts) -> bool:
         """Show the place and obey commands until something continues. False: the input has ended, or `quit`."""
-        ids = [each.at for each in document.held]
-        self._at = self._at if self._at in ids else ids[0]
-        await self._show_stop(document)
+        self._at = self._at if self._at in self._stops else next(iter(self._stops))
+        await self._show_stop()
         while True:
             try:
                 line = await interrupts.unless(self._input.line())
@@ -328,42 +394,49 @@ class Terminal:
 
     # What a stop shows
 
-    async def _show_stop(self, document: DebugDocument) -> None:
-        hold = _current(document, self._at)
-        where = f"{hold.at}, attempt {hold.attempt}" if hold.attempt > 1 else hold.at
+    async def _show_stop(self) -> None:
+        stop = self._here()
+        owner, hold = stop
+        where = f"{stop.label}, attempt {hold.attempt}" if hold.attempt > 1 else stop.label
         why = f"breakpoint {hold.breakpoint}" if hold.breakpoint else "a step has ended here"
         place = (Styled("■ ", "warning"), Styled(hold.place, "name"))
         self._screen.line(*place, Styled(f"  {where}  "), Styled(why, "faint"))
+        if owner.within:
+            self._screen.line(Styled(f"  in the child {short(owner.execution_id)}  {owner.document.path}", "faint"))
         if hold.error is not None:
-            self._screen.line(Styled(f"  its condition cannot be evaluated: {hold.error}", "error"))
-        others = len(document.held) - 1 + document.held_left_out
+            self._screen.line(Styled(f"  its breakpoint cannot be checked: {hold.error}", "error"))
+        others = len(self._stops) - 1 + owner.document.held_left_out
         if others:
             self._screen.line(Styled(f"  {others} more held: where lists them", "faint"))
-        await self._show_lines(hold)
+        await self._show_lines()
         await self._show_changes()
 
-    async def _show_lines(self, hold: HoldDocument) -> None:
+    async def _show_lines(self) -> None:
+        owner, hold = self._here()
         if hold.line is None:
             return
-        if self._text is None:
-            text = await self._session.catalog.get((await self._debugger.document()).digest)
-            self._text = text.text.splitlines()
-        first, last = max(1, hold.line - LINES_AROUND), min(len(self._text), hold.line + LINES_AROUND)
+        digest = owner.document.digest
+        if digest not in self._texts:
+            self._texts[digest] = (await self._session.catalog.get(digest)).text.splitlines()
+        text = self._texts[digest]
+        first, last = max(1, hold.line - LINES_AROUND), min(len(text), hold.line + LINES_AROUND)
         for number in range(first, last + 1):
             here = number == hold.line
             mark = Styled(">" if here else " ", "warning")
-            line = shorten(self._text[number - 1], self._screen.columns - 8)
+            line = shorten(text[number - 1], self._screen.columns - 8)
             self._screen.line(mark, Styled(f"{number:>5} ", "faint"), Styled(line, "strong" if here else ""))
 
     async def _show_changes(self) -> None:
         """What differs from the last stop."""
-        scopes = (await self._debugger.scopes(self._at)).scopes
+        owner, hold = self._here()
+        scopes = (await owner.debugger.scopes(hold.at)).scopes
         now: dict[str, JSON] = {name: scopes[name] for name in COMPARED if name in scopes}
         if "output" in scopes:
-            seen = {key: scopes["output"].get(key) for key in ("status", "data", "error")}
-            now["output"] = {key: value for key, value in seen.items() if value is not None}
-        changes = [each for name in now for each in changes_between(name, self._seen.get(name, {}), now[name], LEVELS)]
-        self._seen, self._places = now, _names(scopes)
+            shown = {key: scopes["output"].get(key) for key in ("status", "data", "error")}
+            now["output"] = {key: value for key, value in shown.items() if value is not None}
+        seen = self._seen.get(owner.execution_id, {})
+        changes = [each for name in now for each in changes_between(name, seen.get(name, {}), now[name], LEVELS)]
+        self._seen[owner.execution_id], self._places = now, _names(scopes)
         for each in changes[:CHANGES_SHOWN_MAX]:
             value = "removed" if isinstance(each.after, UnsetType) else f"= {_short(each.after)}"
             self._screen.line(Styled(f"  {each.path} ", "kind"), Styled(value))
@@ -375,34 +448,39 @@ class Terminal:
     async def _continue(self, rest: str) -> bool:
         if rest not in ("", "all"):
             raise UsageError("continue takes nothing, or all")
-        await self._debugger.release(None if rest == "all" else self._at)
+        if rest == "all":
+            await self._tree.release()
+        else:
+            owner, hold = self._here()
+            await owner.debugger.release(hold.at)
         return True
 
     async def _step(self, _rest: str) -> bool:
-        assert self._at is not None
-        await self._debugger.step(self._at)
+        owner, hold = self._here()
+        await owner.debugger.step(hold.at)
         return True
 
     async def _where(self, _rest: str) -> bool:
-        document = await self._debugger.document()
-        for each in document.held:
-            mark = Styled("> " if each.at == self._at else "  ", "warning")
-            line = f"line {each.line}" if each.line is not None else ""
-            place = (Styled(f"{each.at}  ", "strong"), Styled(f"before {each.place}  "))
+        await self._read()
+        for label, (_, hold) in self._stops.items():
+            mark = Styled("> " if label == self._at else "  ", "warning")
+            line = f"line {hold.line}" if hold.line is not None else ""
+            place = (Styled(f"{label}  ", "strong"), Styled(f"before {hold.place}  "))
             self._screen.line(mark, *place, Styled(line, "faint"))
-        await self._show_lines(_current(document, self._at))
+        await self._show_lines()
         return False
 
     async def _list(self, _rest: str) -> bool:
-        await self._show_lines(_current(await self._debugger.document(), self._at))
+        await self._show_lines()
         return False
 
     async def _print(self, rest: str) -> bool:
+        owner, hold = self._here()
         if not rest:
-            for name, value in (await self._debugger.scopes(self._at)).scopes.items():
+            for name, value in (await owner.debugger.scopes(hold.at)).scopes.items():
                 self._screen.line(Styled(f"{name} ", "kind"), Styled(_short(value)))
             return False
-        found = await self._debugger.evaluate(rest, self._at)
+        found = await owner.debugger.evaluate(rest, hold.at)
         if found.error is not None:
             self._reporter.warn(found.error)
             return False
@@ -420,24 +498,26 @@ class Terminal:
         text = text.strip()
         if not path or not text:
             raise UsageError("set needs a path and a value: set ctx.total 4")
-        assert self._at is not None
+        owner, hold = self._here()
         if "{{" in text:
-            found = await self._debugger.evaluate(text, self._at)
+            found = await owner.debugger.evaluate(text, hold.at)
             if found.error is not None or found.masked:
                 raise UsageError(found.error or "a value of the keychain cannot be written into a scope")
             value = found.value
         else:
             value = parse_value(text, "set")
-        await self._debugger.change(self._at, {path: value})
+        await owner.debugger.change(hold.at, {path: value})
         self._screen.line(Styled(f"{path} ", "kind"), Styled(f"= {_short(value)}"))
         return False
 
     async def _break(self, rest: str) -> bool:
+        """Of the playbook at the current place."""
+        debugger = self._here().owner.debugger
         if rest:
             place, _, condition = rest.partition(" ")
             when = condition.strip().removeprefix("when ").strip() or None
-            await self._debugger.set_breakpoint(place, when)
-        for each in (await self._debugger.document()).breakpoints:
+            await debugger.set_breakpoint(place, when)
+        for each in (await debugger.document()).breakpoints:
             line = f"  line {each.line}" if each.line is not None else ""
             condition = f"  when {each.when}" if each.when else ""
             self._screen.line(Styled(each.place, "name"), Styled(condition), Styled(line, "faint"))
@@ -446,21 +526,21 @@ class Terminal:
     async def _clear(self, rest: str) -> bool:
         if not rest:
             raise UsageError("clear needs a place, or all")
-        await self._debugger.clear_breakpoint(None if rest == "all" else rest)
+        await self._here().owner.debugger.clear_breakpoint(None if rest == "all" else rest)
         return False
 
     async def _use(self, rest: str) -> bool:
-        document = await self._debugger.document()
-        if rest not in [each.at for each in document.held]:
+        await self._read()
+        if rest not in self._stops:
             raise UsageError(f'"{one_line(rest)[:80]}" is not held: where lists what is')
         self._at = rest
-        await self._show_stop(document)
+        await self._show_stop()
         return False
 
     async def _restart(self, rest: str) -> bool:
         """A fork from the current step, with the same breakpoints, which is debugged from now on."""
-        document = await self._debugger.document()
-        step = place_of_frame(_current(document, self._at).run).partition("/")[0]
+        document = (await self._read())[0].document
+        step = place_of_frame(self._here().label).partition("/")[0]
         points = tuple(SetBreakpoint(place=each.place, when=each.when, once=each.once) for each in document.breakpoints)
         if all(each.place != step for each in points):
             points = (*points, SetBreakpoint(place=step, once=True))
@@ -469,10 +549,10 @@ class Terminal:
         wanted = ForkWish(rest or None, from_step=step, breakpoints=points)
         old, self._execution = self._execution, await self._session.fork(self._execution.id, wanted)
         _report_on(self._reporter, self._execution)
-        self._debugger = self._execution.debugger()
+        self._tree = DebuggedTree(self._session, self._execution.id)
         kept = f"  keeps the work of {short(old.id)} before {step}"
         self._screen.line(Styled(self._execution.id, "faint"), Styled(kept))
-        self._at, self._seen, self._text = None, {}, None
+        self._at, self._seen = None, {}
         return True
 
     async def _help(self, _rest: str) -> bool:
@@ -492,25 +572,18 @@ class Terminal:
         session, id = self._session, self._execution.id
         with suppress(Rejected):
             await session.pause(id)
-        document = await self._debugger.document()
+        document = (await self._read())[0].document
         await session.drain()
         if document.status not in LIVE:
             return conclude(self._reporter, await self._execution.show(), session.hint)
-        held = ", ".join(f"{each.at} before {each.place}" for each in document.held[:CHANGES_SHOWN_MAX])
+        shown = list(self._stops.items())[:CHANGES_SHOWN_MAX]
+        held = ", ".join(f"{label} before {hold.place}" for label, (_, hold) in shown)
         name = f"{short(id)}{session.hint}"
         self._reporter.document(await self._execution.show())
         self._screen.line(Styled("paused", "warning"), Styled(f"; held: {held}" if held else ""))
         self._screen.line(f"  debug it further: noetl debug {name}")
         self._screen.line(f"  run it to its end: noetl resume {name} --no-breakpoints")
         return INTERRUPTED
-
-
-def _current(document: DebugDocument, at: str | None) -> HoldDocument:
-    """Raises UsageError when it is no longer held: somebody else may have released it."""
-    for each in document.held:
-        if each.at == at:
-            return each
-    raise UsageError(f"{at} is no longer held")
 
 
 def _short(value: JSON) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec.structs import replace
 
 from noetl.control.refusals import describe_first_problem
+from noetl.engine.breakpoints import breakpoints_for_child
 from noetl.engine.commands import Cancel, Command, Pause, Report, Resume, Start, Wake
 from noetl.engine.facts import (
     Cancelled,
@@ -75,11 +76,14 @@ def _is_open(state: State, waiting: ChildCall) -> bool:
 
 
 def child_start(state: State, waiting: ChildCall) -> Start:
-    """The start request of a child. It is the same on every repetition."""
+    """The start request of a child. A repetition differs at most in the breakpoints, and only the first one counts."""
     parent = f"{state.execution_id}/{waiting.frame}@{waiting.call}"
     kept = waiting.child.fork
     fork = None if kept is None else ForkOrigin(execution=kept, seq=0)
-    return Start(workload=waiting.child.workload, parent=parent, depth=state.depth + 1, fork=fork)
+    breakpoints = breakpoints_for_child(state, waiting.frame, BY_PARENT) if state.breakpoints else ()
+    return Start(
+        workload=waiting.child.workload, parent=parent, depth=state.depth + 1, fork=fork, breakpoints=breakpoints
+    )
 
 
 def parent_wake(state: State) -> tuple[str, Wake]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from difflib import get_close_matches
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from noetl.control.children import version_of
 from noetl.control.deps import ProgramSource
+from noetl.engine.breakpoints import author_step
 from noetl.engine.commands import Start
 from noetl.engine.facts import Fact, ForChild, FrameParked, Requested, StepWaiting
 from noetl.errors import NotFound, PlaybookError, Rejected
@@ -58,7 +60,10 @@ class ForkPlanner:
         fork = start.fork
         assert fork is not None
         if fork.from_step is not None and fork.from_step not in program.steps:
-            raise Rejected("unknown-step", f'the playbook has no step "{fork.from_step}"')
+            steps = [name for name in program.steps if author_step(name) == name]
+            near = get_close_matches(fork.from_step, steps, 1)
+            hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(steps[:20])}"
+            raise Rejected("unknown-step", f'the playbook has no step "{fork.from_step[:200]}"; {hint}')
         rows = await self._store.read(fork.execution, up_to=fork.seq or None)
         first = next((fact for row in rows for fact in row.facts), None)
         if not isinstance(first, Requested):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from noetl.engine import facts
 from noetl.engine.admission import over_limit
-from noetl.engine.breakpoints import accept_debug, hold_before, set_breakpoint
+from noetl.engine.breakpoints import accept_debug, first_breakpoints, hold_before
 from noetl.engine.commands import (
     Cancel,
     Close,
@@ -63,7 +63,9 @@ def accept(program: Program, state: State, command: Command, at: datetime) -> li
         return _start(program, state, command, at)
     if isinstance(command, Fork):
         _ensure_new(state)
-        return [*command.facts, *(set_breakpoint(program, state, each) for each in command.breakpoints)]
+        first = command.facts[0]
+        parent = first.parent if isinstance(first, facts.Requested) else None
+        return [*command.facts, *first_breakpoints(program, state, command.breakpoints, parent)]
     if isinstance(command, Retry):
         return _retry(program, state, command, at)
     _ensure_live(state)
@@ -150,7 +152,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         requested,
         facts.Evaluated(keychain=command.keychain),
         started,
-        *(set_breakpoint(program, state, each) for each in command.breakpoints),
+        *first_breakpoints(program, state, command.breakpoints, command.parent),
         *_held(program, command.held, START_TOKEN),
     ]
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from noetl.engine.moves import Work
 
 ANYWHERE = "*"  # the place of a breakpoint that holds the next step or task
+CHILD = "/"  # `load/fetch`: the place `fetch` in the playbooks that step `load` calls
 BREAKPOINTS_MAX = 100
 CONDITION_CHARS_MAX = 4_096
 CHANGES_MAX = 100  # values in one command
@@ -86,13 +87,26 @@ def places(program: Program) -> Iterator[str]:
 
 def _tasks(program: Program, name: str) -> list[str]:
     """The tasks of a step or a block, also those of its compensation."""
+    return list(dict.fromkeys(task.name for task in _source_tasks(program, name)))
+
+
+def _source_tasks(program: Program, name: str) -> Iterator[CompiledTask]:
     found = [*program.blocks.values(), *(step.pipeline for step in program.steps.values())]
-    written = (task.name for each in found if author_step(each.name) == name for task in each.source_tasks)
-    return list(dict.fromkeys(written))
+    return (task for each in found if author_step(each.name) == name for task in each.source_tasks)
 
 
 def _check_place(program: Program, place: str) -> None:
+    """The part of a place that is in a child is checked when the child starts."""
+    step, is_in_child, rest = place.partition(CHILD)
     known = list(places(program))
+    if is_in_child:
+        callers = [each for each in known if "." not in each and _calls_playbooks(program, each)]
+        if step not in callers:
+            hint = f"those that do: {', '.join(callers[:20])}" if callers else "no step does"
+            raise Rejected("unknown-place", f'the step "{step[:200]}" calls no playbook; {hint}')
+        if not rest:
+            raise Rejected("unknown-place", f'"{place[:200]}" names no step of the playbook that "{step}" calls')
+        return
     if place == ANYWHERE or place in known:
         return
     near = get_close_matches(place, known, 1)
@@ -100,6 +114,10 @@ def _check_place(program: Program, place: str) -> None:
     others = [each for each in known if each.startswith(f"{step}.")] or [each for each in known if "." not in each]
     hint = f'did you mean "{near[0]}"?' if near else f"there are {', '.join(others[:20])}"
     raise Rejected("unknown-place", f'the playbook has no step or task "{place[:200]}"; {hint}')
+
+
+def _calls_playbooks(program: Program, name: str) -> bool:
+    return any(task.kind == "playbook" for task in _source_tasks(program, name))
 
 
 @lru_cache(maxsize=256)
@@ -123,6 +141,8 @@ def _checked_condition(program: Program, place: str, text: str) -> str:
         raise Rejected("bad-condition", "a condition is one expression: {{ iter.index == 17 }}")
     if template.calls:
         raise Rejected("bad-condition", f"a condition cannot call {', '.join(sorted(template.calls))}()")
+    if CHILD in place:
+        return written  # the child knows the names
     step, _, task = place.partition(".")
     names = _BEFORE_A_TASK | set(_tasks(program, step)) if task or place == ANYWHERE else _BEFORE_A_STEP
     for read in template.reads:
@@ -172,6 +192,8 @@ def hold_before(
     }
     for key in (name, ANYWHERE):
         known = state.breakpoints.get(key)
+        if known is not None and known.error is not None:
+            return ForDebugger(place=name, breakpoint=key, error=known.error)
         if known is not None and (hold := _hit(key, known.when, name, scope)) is not None:
             return hold
     return None
@@ -184,6 +206,14 @@ def breaks_of(state: State, pipeline: CompiledPipeline) -> dict[str, str | None]
         place: each.when for place, each in state.breakpoints.items() if place == ANYWHERE or place.startswith(prefix)
     }
     return found or None
+
+
+def may_hold_tasks(state: State) -> bool:
+    """Whether a worker may have to hold a frame before one of its tasks."""
+    if any(place == ANYWHERE or "." in place for place in state.breakpoints if CHILD not in place):
+        return True
+    open_runs = (run for run in state.runs.values() if run.output is None)
+    return any(run.step_at is not None or any(each.stepping for each in run.frames.values()) for run in open_runs)
 
 
 def paths_of_conditions(breaks: dict[str, str | None] | None) -> Iterator[tuple[ScopePath, bool]]:
@@ -232,6 +262,31 @@ def set_breakpoint(program: Program, state: State, command: SetBreakpoint) -> Fa
         raise Rejected("too-many-breakpoints", f"an execution has at most {BREAKPOINTS_MAX} breakpoints")
     when = None if command.when is None else _checked_condition(program, command.place, command.when)
     return facts.BreakpointSet(place=command.place, when=when, once=command.once, by=command.by)
+
+
+def first_breakpoints(
+    program: Program, state: State, wanted: Iterable[SetBreakpoint], parent: str | None
+) -> Iterator[Fact]:
+    """Those of a new execution. One of its parent that does not fit holds the child at once, and says why."""
+    for each in wanted:
+        try:
+            yield set_breakpoint(program, state, each)
+        except Rejected as error:
+            if parent is None:
+                raise
+            yield facts.BreakpointSet(
+                place=ANYWHERE, once=True, by=each.by, error=str(error).removeprefix(f"{error.code}: ")
+            )
+
+
+def breakpoints_for_child(state: State, frame: str, by: str) -> tuple[SetBreakpoint, ...]:
+    """The breakpoints in a child that the frame calls."""
+    prefix = f"{author_step(state.runs[frame_parts(frame)[0]].step)}{CHILD}"
+    return tuple(
+        SetBreakpoint(place=place.removeprefix(prefix), when=each.when, once=each.once, by=by)
+        for place, each in state.breakpoints.items()
+        if place.startswith(prefix)
+    )
 
 
 def _clear_breakpoint(state: State, command: ClearBreakpoint) -> list[Fact]:

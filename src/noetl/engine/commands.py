@@ -16,7 +16,7 @@ LEVEL = 2  # the current version of the language: an execution ends under the ve
 class SetBreakpoint(Struct, frozen=True, kw_only=True):
     """Hold what comes to this place."""
 
-    place: str  # a step or a block; a task of it, "fetch.get_page"; "*": the next step or task
+    place: str  # a step or a block; a task of it, "fetch.get_page"; in a child, "load/fetch"; "*": what is next
     when: str | None = None  # a template, with or without its braces
     once: bool = False
     by: str | None = None

@@ -299,10 +299,11 @@ class Resumed(_Fact, frozen=True, tag="execution.resumed"):
 class BreakpointSet(_Fact, frozen=True, tag="breakpoint.set"):
     """What comes to this place is held there."""
 
-    place: str  # a step or a block, "fetch"; a task of it, "fetch.get_page"; "*": the next step or task
+    place: str  # "fetch"; a task, "fetch.get_page"; in a child of the step "load", "load/fetch"; "*": what is next
     when: str | None = None  # a template: only while it is true; None: always
     once: bool = False  # it is gone after it has held something
     by: str | None = None
+    error: str | None = None  # of a child: why the breakpoint of its parent does not fit, so that it holds here
 
 
 class BreakpointCleared(_Fact, frozen=True, tag="breakpoint.cleared"):

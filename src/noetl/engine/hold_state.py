@@ -14,7 +14,7 @@ from noetl.output import JSON
 
 
 def breakpoint_set(state: State, fact: facts.BreakpointSet) -> None:
-    state.breakpoints[fact.place] = Breakpoint(when=fact.when, once=fact.once)
+    state.breakpoints[fact.place] = Breakpoint(when=fact.when, once=fact.once, error=fact.error)
 
 
 def breakpoint_cleared(state: State, fact: facts.BreakpointCleared) -> None:

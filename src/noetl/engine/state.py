@@ -170,6 +170,7 @@ class Breakpoint(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     when: str | None = None  # a template; None: everything
     once: bool = False
+    error: str | None = None  # why a breakpoint of the parent does not fit: it holds without a condition
 
 
 class State(Struct, kw_only=True, omit_defaults=True):

@@ -248,12 +248,12 @@ class LinkClient:
         self._programs = programs
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
-        request = BeginRequest(execution_id, frame, worker)
+        request = BeginRequest(execution_id, frame, worker, holds=True)
         message = await self._requests.owner(execution_id, request, DECODERS.grant)
         return None if message is None else await self._grant(message)
 
     async def report(self, execution_id: str, report: Report, *, room: int = 0) -> ReportAnswer:
-        request = ReportRequest(execution_id, report, room)
+        request = ReportRequest(execution_id, report, room, holds=True)
         reply = await self._reports.send(partition_of(execution_id, PARTITIONS), request)
         grants: list[Grant] = []
         for message in reply.next:

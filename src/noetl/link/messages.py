@@ -68,12 +68,14 @@ class BeginRequest(Struct, frozen=True):
     execution_id: str
     frame: str
     worker: str
+    holds: bool = False  # here and below: the worker stops at breakpoints, which 0.1.0 does not know
 
 
 class ReportRequest(Struct, frozen=True):
     execution_id: str
     report: Report
     room: int = 0
+    holds: bool = False
 
 
 class ReportsRequest(Struct, frozen=True):

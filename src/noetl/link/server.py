@@ -9,7 +9,8 @@ from functools import partial
 from typing import Final, Protocol
 
 from noetl.clock import SystemClock
-from noetl.errors import NoetlError, Rejected, Unavailable
+from noetl.engine.breakpoints import may_hold_tasks
+from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
 from noetl.link.authorisation import authorise
 from noetl.link.client import ANY_SUBJECT, OWNER_SUBJECT
@@ -73,7 +74,7 @@ class LinkServer:
         logs: LogSink | None = None,
         on_refused: Callable[[str, NoetlError], None] = lambda _pool, _error: None,
     ) -> None:
-        """`guard`: None: pools are not isolated. `on_refused`: receives what the guard refuses, with the pool.
+        """`guard`: None: pools are not isolated. `on_refused`: receives what is refused because of the sender.
 
         `logs`: None: the lines that tasks print are not kept.
         """
@@ -178,6 +179,10 @@ class LinkServer:
         owner = self._owner
         match request:
             case BeginRequest(execution_id, frame, worker):
+                if not request.holds and await self._may_hold(execution_id):
+                    reason = f"worker {worker} of 0.1.0 does not stop at the breakpoints of {execution_id}"
+                    self._on_refused(opened.sender or "", Rejected("old-worker", reason))
+                    return None  # the frame is dispatched again when its lease has expired
                 grant = await owner.begin(execution_id, frame, worker)
                 return None if grant is None else encode_grant(grant, await self._digest(execution_id))
             case ReportRequest():
@@ -203,8 +208,16 @@ class LinkServer:
             case LinesRequest(execution_id, lines):
                 return await self._logs.append(execution_id, lines) if self._logs is not None and lines else False
 
+    async def _may_hold(self, execution_id: str) -> bool:
+        try:
+            return may_hold_tasks((await self._owner.load(execution_id)).state)
+        except NotFound:
+            return False
+
     async def _report(self, request: ReportRequest) -> ReportReply:
-        answer = await self._owner.report(request.execution_id, request.report, room=request.room)
+        # Workers of 0.1.0 must ask for each frame: its execution may have breakpoints, which they do not know.
+        room = request.room if request.holds else 0
+        answer = await self._owner.report(request.execution_id, request.report, room=room)
         return encode_answer(answer, await self._digest(request.execution_id) if answer.next else "")
 
     async def _answer_report(self, request: ReportRequest, sender: str | None) -> ReportResult:

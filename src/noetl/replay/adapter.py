@@ -181,7 +181,9 @@ class ReplayAdapter:
                 return Answer(None, "live")
             case "null":
                 return Answer(Output(), "missing")
-        return Answer(failed("tool", f"nothing answers {made.name}: it has no stub and no recorded call"), "missing")
+        return Answer(
+            failed("tool", f"nothing answers {made.name}: the call has no stub and was not recorded"), "missing"
+        )
 
     def _may_be_live(self, made: MadeCall) -> bool:
         task = made.called.task

@@ -372,6 +372,10 @@ class EmbeddedRuntime:
     async def command(self, execution_id: str, command: Command) -> None:
         await self.control.command(execution_id, command)
 
+    def runs(self, execution_id: str) -> bool:
+        """Whether this process runs the execution."""
+        return execution_id in self.control.executions or execution_id in self.control.idle
+
     async def wait_until_idle(self, execution_id: str) -> State:
         """Wait until it has ended or is paused. Raises Unavailable when the disk fails."""
         live = await self.control.load(execution_id)

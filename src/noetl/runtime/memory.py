@@ -236,6 +236,10 @@ class MemoryRuntime:
         if isinstance(playbook, Path):
             playbook = playbook.read_text("utf-8")
         path = self.programs.add(playbook) if "\n" in playbook else playbook
+        if path not in self.programs.programs:
+            known = ", ".join(sorted(self.programs.programs)) or "none"
+            hint = f"give its text, its file as a Path, or a path of the playbooks of the runtime: {known}"
+            raise NotFound(f'no playbook "{path}": {hint}')
         id = id or self.clock.new_id()
         await self.link.start(id, path, Start(workload=workload or {}))
         return id

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 from noetl.api.debugging import BreakpointRequest, ChangeRequest, ContinueRequest, EvaluateRequest, StepRequest
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Change, ClearBreakpoint, Command, Release, SetBreakpoint
 from noetl.engine.facts import BreakpointCleared, BreakpointSet, Fact, HoldReleased, ScopeChanged
-from noetl.errors import NotFound
+from noetl.errors import NotFound, Rejected
 from noetl.output import JSON
 from noetl.paging import PageReader
 from noetl.playbook.source import parse
@@ -17,6 +19,7 @@ from noetl.session.local_admin import local_user
 from noetl.views.debugging import (
     DebugDocument,
     EvaluationDocument,
+    HoldDocument,
     Lines,
     Reads,
     Scene,
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from noetl.client.http import HttpTransport
     from noetl.net.program import Program
     from noetl.session.local import LocalSession
+    from noetl.session.protocol import Session
 
 T = TypeVar("T")
 _EFFECTS: dict[type, type] = {
@@ -51,7 +55,10 @@ class Debugger(Protocol):
     async def evaluate(self, expression: str, at: str | None = None) -> EvaluationDocument: ...
 
     async def set_breakpoint(self, place: str, when: str | None = None, *, once: bool = False) -> None:
-        """Before a step, `fetch`, or a task, `fetch.get_page`; `*`: before the next step or task."""
+        """Before a step, `fetch`, or a task, `fetch.get_page`; `*`: before the next step or task.
+
+        `load/fetch`: before `fetch` in the playbooks that step `load` calls from now on.
+        """
         ...
 
     async def clear_breakpoint(self, place: str | None = None) -> None:
@@ -69,6 +76,74 @@ class Debugger(Protocol):
     async def change(self, at: str, set: dict[str, JSON]) -> None:
         """`ctx.total` → value, also of `step` and `iter`. The log records it."""
         ...
+
+
+class Debugged(NamedTuple):
+    """An execution, or a child that it waits for."""
+
+    within: str  # the calls around it, `load#1/`; "": it is the execution itself
+    execution_id: str
+    debugger: Debugger
+    document: DebugDocument
+
+    def label(self, hold: HoldDocument) -> str:
+        """The id of what is held, behind the calls around it: `load#1/fetch#1`."""
+        return f"{self.within}{hold.at}"
+
+
+class DebuggedTree:
+    """An execution and the children that it waits for, whose breakpoints hold it as well."""
+
+    def __init__(self, session: Session, execution_id: str) -> None:
+        self._session = session
+        self._id = execution_id
+        self._debuggers: dict[str, Debugger] = {}
+        self.starting = False  # a child was called, but has no log yet
+
+    async def read(self) -> list[Debugged]:
+        """The execution itself first."""
+        self.starting = False
+        return [each async for each in self._read("", self._id)]
+
+    async def release(self) -> None:
+        """Let everything that is held go on."""
+        for each in await self.read():
+            if each.document.held:
+                with _unless_ended(each):
+                    await each.debugger.release()
+
+    async def clear(self) -> None:
+        """Remove all breakpoints, and let everything that is held go on."""
+        for each in await self.read():
+            with _unless_ended(each):
+                await each.debugger.clear_breakpoint()
+        await self.release()
+
+    async def _read(self, within: str, execution_id: str) -> AsyncIterator[Debugged]:
+        debugger = self._debuggers.get(execution_id)
+        if debugger is None:
+            debugger = self._debuggers[execution_id] = self._session.debugger(execution_id)
+        try:
+            document = await debugger.document()
+        except NotFound:
+            if not within:
+                raise
+            self.starting = True
+            return
+        yield Debugged(within, execution_id, debugger, document)
+        for child in document.children:
+            async for each in self._read(f"{within}{child.at}/", child.execution_id):
+                yield each
+
+
+@contextmanager
+def _unless_ended(each: Debugged) -> Iterator[None]:
+    """A child may have ended since it was read."""
+    try:
+        yield
+    except Rejected:
+        if not each.within:
+            raise
 
 
 class LocalDebugger:

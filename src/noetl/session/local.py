@@ -509,7 +509,7 @@ class LocalSession(SessionVerbs):
 
     async def command_here(self, execution_id: str, command: Command) -> bool:
         """False: this session does not run the execution."""
-        if self._runtime is None or execution_id not in self._ours:
+        if self._runtime is None or not (execution_id in self._ours or self._runtime.runs(execution_id)):
             return False
         await self._runtime.command(execution_id, command)
         return True

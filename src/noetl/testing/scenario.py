@@ -114,8 +114,8 @@ def describe_fact(fact: Fact) -> tuple[str, str, str]:
             return name, failed_run or ", ".join(spent), _failure(error)
         case facts.NextEvaluated(run=run):
             return name, run, _next(fact)
-        case facts.BreakpointSet(place=place, when=when, once=once):
-            return name, place, "; ".join(filter(None, (when, "once" if once else "")))
+        case facts.BreakpointSet(place=place, when=when, once=once, error=wrong):
+            return name, place, "; ".join(filter(None, (when, "once" if once else "", wrong)))
         case facts.BreakpointCleared(place=place):
             return name, place, ""
         case facts.HoldReleased(at=at, step=step):
@@ -463,7 +463,9 @@ def debug_command(verb: str, word: str, more: str) -> SetBreakpoint | ClearBreak
 def _start(word: str, more: str, rest: str) -> Start:
     match word:
         case "--child":
-            return Start(workload=json.loads(more or "{}"), parent="parent/call#1@1", depth=1, level=LEVEL)
+            word, _, rest = more.partition(" ")
+            start = _start(word, rest, more)
+            return replace(start, parent="parent/call#1@1", depth=1)
         case "--held":
             key, _, more = more.partition(" ")
             return Start(workload=json.loads(more or "{}"), held=key, level=LEVEL)

@@ -5,7 +5,7 @@ Values of the keychain are never read: an expression that names it gives a mask.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import replace
 
 from noetl.engine.breakpoints import Hold, author_step, hold_at, holds_of
+from noetl.engine.facts import ForChild
 from noetl.engine.moves import Work, work_of
 from noetl.engine.pipeline import task_scope
 from noetl.engine.results import absent, restore
@@ -28,6 +29,7 @@ from noetl.views.log import instant
 from noetl.views.runs import Runs
 
 HOLDS_SHOWN_MAX: Final = 200
+CHILDREN_SHOWN_MAX: Final = 100
 EXPRESSION_CHARS_MAX: Final = 16_384
 STORED_BYTES_MAX: Final = 16_777_216  # of the stored values that one expression reads
 MASK: Final = "***"
@@ -44,7 +46,7 @@ class Reads(NamedTuple):
 class BreakpointDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A place where an execution is held."""
 
-    place: str  # a step or a block; a task of it, `fetch.get_page`; `*`: the next step or task
+    place: str  # a step or a block; a task of it, `fetch.get_page`; in a child, `load/fetch`; `*`: what is next
     when: str | None = None  # a template: only while it is true
     once: bool = False  # it is gone after it has held something
     line: int | None = None  # in the text of the playbook
@@ -62,8 +64,16 @@ class HoldDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls: int = 0  # calls of the frame so far
     attempt: int = 1  # of the task
     breakpoint: str | None = None  # its place; None: a single step has ended here
-    error: str | None = None  # why the condition of the breakpoint could not be evaluated
+    error: str | None = None  # why the condition could not be evaluated, or the breakpoint does not fit
     line: int | None = None  # in the text of the playbook
+
+
+class OpenChildDocument(Struct, frozen=True, kw_only=True):
+    """A child that a frame waits for. It has breakpoints of its own."""
+
+    at: str  # the frame
+    execution_id: str
+    path: str
 
 
 class ChangeDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -88,6 +98,7 @@ class DebugDocument(Struct, frozen=True, kw_only=True):
     held: tuple[HoldDocument, ...]  # in the order of scheduling
     held_left_out: int
     changes: tuple[ChangeDocument, ...]  # the last ones, the newest last
+    children: tuple[OpenChildDocument, ...] = ()  # the first ones
 
 
 class ScopesDocument(Struct, frozen=True, kw_only=True):
@@ -152,7 +163,16 @@ def debug_document(runs: Runs, lines: Lines | None = None) -> DebugDocument:
         held=tuple(hold_document(each, lines) for each in held[:HOLDS_SHOWN_MAX]),
         held_left_out=max(0, len(held) - HOLDS_SHOWN_MAX),
         changes=change_documents(runs),
+        children=tuple(islice(_open_children(state), CHILDREN_SHOWN_MAX)),
     )
+
+
+def _open_children(state: State) -> Iterator[OpenChildDocument]:
+    for run in state.runs.values() if state.live else ():
+        for frame in run.frames.values() if run.output is None else ():
+            if isinstance(frame.parked, ForChild):
+                child = frame.parked
+                yield OpenChildDocument(at=frame.id, execution_id=child.execution_id, path=child.path)
 
 
 class Lines:

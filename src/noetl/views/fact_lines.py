@@ -120,9 +120,10 @@ def _words(fact: Fact) -> str:
 
 def _debug_words(fact: Fact) -> str | None:
     match fact:
-        case facts.BreakpointSet(place=place, when=when, once=once, by=by):
+        case facts.BreakpointSet(place=place, when=when, once=once, by=by, error=error):
             condition = f"when {when}" if when else ""
-            return ", ".join(filter(None, (place, condition, "once" if once else "", f"by {by}" if by else "")))
+            words = (place, condition, "once" if once else "", f"by {by}" if by else "", error)
+            return ", ".join(filter(None, words))
         case facts.BreakpointCleared(place=place, by=by):
             return f"{place}, by {by}" if by else place
         case facts.HoldReleased(step=step, by=by):

@@ -344,7 +344,7 @@ def permit_words(limit: str, key: str) -> str:
 
 def held_words(hold: ForDebugger) -> str:
     """`for the debugger, before fetch.get_page`."""
-    failed = f"; its condition cannot be evaluated: {one_line(hold.error)}" if hold.error else ""
+    failed = f"; its breakpoint cannot be checked: {one_line(hold.error)}" if hold.error else ""
     return f"for the debugger, before {hold.place}{failed}"
 
 

@@ -139,3 +139,66 @@ def test_mistakes_are_named_before_anything_runs(
 ) -> None:
     assert debugged(monkeypatch, "", file, *options, "--db", str(tmp_path / "d.db")) in (1, 2)
     assert message in capsys.readouterr().err
+
+
+PARENT = (
+    HEAD.replace("path: t", "path: shop/all")
+    + """\
+workflow:
+- step: start
+  loop: {in: [5, 6], iterator: page}
+  tool: {name: call, kind: playbook, path: ./pages.yaml, input: {pages: ["{{ iter.page }}"]}}
+  next: {arcs: [{step: last}]}
+- step: last
+  tool: {kind: noop, input: {n: 7}}
+"""
+)
+
+
+@pytest.fixture
+def parent(tmp_path: Path) -> str:
+    (tmp_path / "pages.yaml").write_text(PAGES)
+    path = tmp_path / "all.yaml"
+    path.write_text(PARENT)
+    return str(path)
+
+
+def test_a_breakpoint_in_a_child_holds_it_as_soon_as_it_starts(
+    parent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = str(tmp_path / "d.db")
+    commands = "where\np iter.page\nset ctx.mine 1\ns\nclear all\nb\nc\nc\nc\n"
+    assert debugged(monkeypatch, commands, parent, "--break", "start/start.add", "--break", "last", "--db", db) == 0
+    out, err = capsys.readouterr()
+    assert err == ""
+    assert "■ start.add  start#1[0]/start#1[0]  breakpoint start.add\n  in the child " in out
+    assert "> start#1[0]/start#1[0]  before start.add  line 10\n" in out
+    assert "■ store  start#1[0]/store#1  a step has ended here" in out
+    assert "■ start.add  start#1[1]/start#1[0]  breakpoint start.add" in out
+    assert "■ last  last#1  breakpoint last" in out
+    assert out.rstrip().endswith("output:\n  n: 7")
+
+
+def test_a_held_child_is_left_and_returned_to(
+    parent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = str(tmp_path / "d.db")
+    assert debugged(monkeypatch, "", parent, "--break", "start/store", "--db", db) == 130
+    out = capsys.readouterr().out
+    id = out.split("\n", 1)[0]
+    assert "paused; held: start#1[0]/store#1 before store\n" in out
+    assert debugged(monkeypatch, "c\n", id[:18], "--db", db) == 130
+    assert "■ store  start#1[1]/store#1  breakpoint store" in capsys.readouterr().out
+    assert noetl("resume", id[:18], "--no-breakpoints", "--format", "json", "--db", db) == 0
+    assert json.loads(capsys.readouterr().out)["output"]["data"] == {"n": 7}
+
+
+def test_a_place_that_the_child_does_not_have_holds_it_and_says_so(
+    parent: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    db = str(tmp_path / "d.db")
+    assert debugged(monkeypatch, "c\nc\n", parent, "--break", "start/stor", "--db", db) == 0
+    reason = 'the playbook has no step or task "stor"; did you mean "store"?'
+    assert f"its breakpoint cannot be checked: {reason}" in capsys.readouterr().out
+    assert debugged(monkeypatch, "", parent, "--break", "last/store", "--db", db) == 1
+    assert 'the step "last" calls no playbook; those that do: start' in capsys.readouterr().err

@@ -35,15 +35,15 @@ FACT = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, ou
 CREDENTIAL = CredentialRequest("e", "a#1", (3, 4), "w", "api", b"n" * 16, b"p", True)
 REQUESTS: list[tuple[LinkRequest, bytes]] = [
     (
-        BeginRequest("e", "a#1", "w"),
-        b'{"v":1,"ask":"begin","body":{"execution_id":"e","frame":"a#1","worker":"w"}}',
+        BeginRequest("e", "a#1", "w", holds=True),
+        b'{"v":1,"ask":"begin","body":{"execution_id":"e","frame":"a#1","worker":"w","holds":true}}',
     ),
     (
-        ReportRequest("e", Report(frame="a#1", position=0, facts=(FACT,), epoch=(3, 4)), 2),
+        ReportRequest("e", Report(frame="a#1", position=0, facts=(FACT,), epoch=(3, 4)), 2, holds=True),
         b'{"v":1,"ask":"reported","body":{"execution_id":"e","report":{"frame":"a#1","position":0,"facts":'
         b'[{"fact":"task.done","frame":"a#1","call":1,"task":"t","directive":"continue","next":-1,"output":'
         b'{"data":{"n":1180591620717411303424}}}],"parked":null,"document":null,"answer":null,"epoch":[3,4],'
-        b'"started_at":null,"running":null},"room":2}}',
+        b'"started_at":null,"running":null},"room":2,"holds":true}}',
     ),
     (
         BeatRequest("w", (("e", "a#1", (3, 4)),)),
@@ -78,6 +78,11 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
 def test_requests(request_: LinkRequest, wire: bytes) -> None:
     assert encode_request(request_) == wire
     assert decode_request(wire) == request_
+
+
+def test_a_worker_of_the_release_does_not_say_that_it_stops_at_breakpoints() -> None:
+    wire = b'{"v":1,"ask":"begin","body":{"execution_id":"e","frame":"a#1","worker":"w"}}'
+    assert decode_request(wire) == BeginRequest("e", "a#1", "w", holds=False)
 
 
 def test_a_start_of_a_process_that_knows_no_level() -> None:

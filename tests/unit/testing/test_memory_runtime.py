@@ -133,7 +133,7 @@ def test_a_file_can_be_run_and_problems_are_raised(tmp_path: Path) -> None:
         async with runtime() as memory:
             with pytest.raises(PlaybookError, match="unknown-kind"):
                 await memory.run(file)
-            with pytest.raises(NotFound, match='no playbook "orders"'):
+            with pytest.raises(NotFound, match='no playbook "orders": give its text, its file as a Path'):
                 await memory.run("orders")
 
     asyncio.run(work())

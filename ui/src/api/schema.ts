@@ -1783,6 +1783,7 @@ export interface components {
             /** @default false */
             once?: boolean;
             by?: string | null;
+            error?: string | null;
             /** @constant */
             fact: "breakpoint.set";
         };
@@ -2063,6 +2064,8 @@ export interface components {
             held: components["schemas"]["HoldDocument"][];
             held_left_out: number;
             changes: components["schemas"]["ChangeDocument"][];
+            /** @default [] */
+            children?: components["schemas"]["OpenChildDocument"][];
         };
         /** DecisionList */
         DecisionList: {
@@ -2933,6 +2936,12 @@ export interface components {
             stored?: string[];
             /** @constant */
             fact: "next.evaluated";
+        };
+        /** OpenChildDocument */
+        OpenChildDocument: {
+            at: string;
+            execution_id: string;
+            path: string;
         };
         /** Output */
         Output: {

@@ -31,7 +31,11 @@ def resume(
     id: Id,
     *,
     no_breakpoints: Annotated[
-        bool, typer.Option("--no-breakpoints", help="Remove its breakpoints, and release everything that they hold.")
+        bool,
+        typer.Option(
+            "--no-breakpoints",
+            help="Remove its breakpoints and those of its children, and release everything that they hold.",
+        ),
     ] = False,
     db: Db = None,
     server: Server = None,
@@ -57,10 +61,9 @@ def resume(
         async def resume_it(execution: Execution) -> None:
             await execution.resume()
             if no_breakpoints:
-                debugger = execution.debugger()
-                await debugger.clear_breakpoint()
-                if (await debugger.document()).held:
-                    await debugger.release()
+                from noetl.session.debugger import DebuggedTree
+
+                await DebuggedTree(execution.session, execution.id).clear()
 
         return continue_execution(reporter, id, resolve(db, server), resume_it, detach=detach, show_if_ended=True)
 

@@ -24,7 +24,11 @@ Target: TypeAlias = Annotated[
 Breaks: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--break", "-b", metavar="PLACE", help="Stop before a step, `fetch`, or before a task, `fetch.get_page`."
+        "--break",
+        "-b",
+        metavar="PLACE",
+        help="Stop before a step, `fetch`, or before a task, `fetch.get_page`; in a playbook that step `load` calls:"
+        " `load/fetch`.",
     ),
 ]
 Whens: TypeAlias = Annotated[

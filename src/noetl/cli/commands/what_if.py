@@ -148,6 +148,6 @@ def _table(reports: Sequence[WhatIfReport]) -> Iterator[list[Styled]]:
         ]
         for each in reports
     ]
-    yield from titled(("ID", "", "STATUS", "SAME", "CHANGED", "MISSING", "COVERED", "FIRST DIVERGENCE"), rows)
+    yield from titled(("ID", "RESULT", "STATUS", "SAME", "CHANGED", "MISSING", "COVERED", "FIRST DIVERGENCE"), rows)
     differing = sum(each.differs for each in reports)
-    yield [Styled(f"{count(len(reports), 'execution')}, {differing:,} differ")]
+    yield [Styled(f"{count(len(reports), 'execution')}, {differing:,} differ{'s' if differing == 1 else ''}")]

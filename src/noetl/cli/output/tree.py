@@ -256,7 +256,8 @@ def _child(id: str, children: _Children) -> TreeBranch:
         Styled(f"  {standing}", STYLES[standing]),
         Styled(f"  {duration(document.duration_s)}"),
     )
-    return TreeBranch(line, tuple(_steps(document.steps, execution, children)))
+    held = (TreeBranch(tuple(each)) for each in held_lines(document, f"{short(id)}{children.hint}"))
+    return TreeBranch(line, (*_steps(document.steps, execution, children), *held))
 
 
 def _failure(error: Failure | ErrorDocument) -> str:

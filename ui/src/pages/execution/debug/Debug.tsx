@@ -89,7 +89,7 @@ function HeldView(props: HeldProps) {
         {canRun && <Button small onClick={() => onDone(post(`/executions/${id}/debug/step`, { at: held.at }))}>Step</Button>}
         {canRun && <Button small variant="primary" onClick={() => onDone(post(`/executions/${id}/debug/continue`, { at: held.at }))}>Continue</Button>}
       </div>
-      {held.error != null && <p className="bad">The condition of the breakpoint: {held.error}</p>}
+      {held.error != null && <p className="bad">The breakpoint cannot be checked: {held.error}</p>}
       <div className="debug-values">
         <div>
           <h3 className="label">Values</h3>
