@@ -112,7 +112,7 @@ def test_a_call_is_limited_and_a_limit_of_0_keeps_nothing(tmp_path: Path) -> Non
 def peak_kb(own: Workspace, size: int) -> int:
     """The peak memory of `noetl run` while a task prints this many bytes."""
     text = HEAD + f"workflow:\n- step: start\n  tool: {{kind: shell, sh: 'yes {'x' * 79} | head -c {size}'}}\n"
-    running = subprocess.Popen(  # to no pipe: nobody reads the sampled lines, and on a busy machine they would fill it
+    running = subprocess.Popen(  # to no pipe: the test does not read the lines, which would fill it on a busy machine
         [NOETL, "run", own.write(text)], cwd=own.folder, env=own.environment,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip

@@ -250,7 +250,7 @@ class Stop(NamedTuple):
 
 
 class Followers:
-    """Notice when one of several executions goes on."""
+    """Notice when one of several executions continues."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
