@@ -141,7 +141,7 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
   return (
     <div className="stack">
       <div className="row wrap">
-        <h2 className="grow">{run.id}</h2>
+        <h2 className="run-name">{run.id}</h2>
         {runs.length > 1 && (
           <select className="input run-choice" aria-label="Run" value={run.id} onChange={(event) => setChosen(event.target.value)}>
             {runs.map((each) => <option key={each.id} value={each.id}>{each.id} {each.status}</option>)}

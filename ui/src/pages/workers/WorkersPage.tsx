@@ -6,6 +6,7 @@ import { Link } from "../../app/router";
 import { Badge } from "../../design/Badge";
 import { EmptyState } from "../../design/EmptyState";
 import { ErrorNotice } from "../../design/ErrorNotice";
+import { ShellCommand } from "../../design/ShellCommand";
 import { SkeletonRows } from "../../design/Skeleton";
 import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
 import { useNow } from "../../design/useNow";
@@ -13,6 +14,9 @@ import "./workers.css";
 
 const REFRESH_MS = 3000;
 const SHOWN_MAX = 20; // running frames of one worker
+
+/** The address of NATS is that of the servers: people replace it, or leave it out where NOETL_NATS is set. */
+const workerCommand = (pool: string): string => `noetl worker --nats nats://host:4222${pool === "default" ? "" : ` --pool ${pool}`}`;
 
 export default function WorkersPage() {
   const status = useResource<WorkerStatus>("/workers", (signal) => get("/workers", {}, signal));
@@ -41,7 +45,7 @@ export default function WorkersPage() {
 function NoWorkers() {
   return (
     <div className="card">
-      <EmptyState title="No workers" command="noetl worker --nats nats://host:4222">
+      <EmptyState title="No workers" command={workerCommand("default")}>
         Scheduled steps wait until a worker connects.
       </EmptyState>
     </div>
@@ -66,7 +70,12 @@ function Pools({ pools }: { pools: readonly PoolStatus[] }) {
           </div>
           {each.slots > 0 && <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} />}
           <Backlog waiting={each.waiting ?? 0} oldest={each.oldest_s ?? null} slots={each.slots} />
-          {each.workers === 0 && <p className="hint">No worker serves this pool: <code>noetl worker --pool {each.pool}</code></p>}
+          {each.workers === 0 && (
+            <>
+              <p className="bad">No worker serves this pool. Its steps wait until one connects:</p>
+              <ShellCommand text={workerCommand(each.pool)} />
+            </>
+          )}
         </li>
       ))}
     </ul>
