@@ -34,6 +34,7 @@ export default function WorkersPage() {
         <div className="stack">
           {data.workers.length === 0 && <NoWorkers />}
           <Versions status={data} />
+          {data.complete === false && <p className="notice waiting" role="status">A server does not answer: what workers run for it, and what waits for it, is missing here.</p>}
           {data.pools.length > 0 && <Pools pools={data.pools} />}
           {data.workers.length > 0 && <WorkerList status={data} />}
         </div>
@@ -93,7 +94,7 @@ function Backlog({ waiting, oldest, slots }: { waiting: number; oldest: number |
 
 function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: number }) {
   const now = useNow(1000, frames.length > 0);
-  const elsewhere = Math.max(0, busy - frames.length);
+  const justBegun = Math.max(0, busy - frames.length);
   return (
     <>
       <ul className="running-frames">
@@ -106,7 +107,7 @@ function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: numb
         ))}
       </ul>
       {frames.length > SHOWN_MAX && <p className="faint">and {frames.length - SHOWN_MAX} more</p>}
-      {elsewhere > 0 && frames.length === 0 && <p className="faint">{elsewhere} of other servers, or just begun</p>}
+      {justBegun > 0 && frames.length === 0 && <p className="faint">{justBegun} just begun</p>}
     </>
   );
 }
