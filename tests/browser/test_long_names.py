@@ -89,11 +89,13 @@ def test_a_failed_loop_has_the_same_words_everywhere(shared: UiServer, long: str
     page.get_by_role("button", name=re.compile("^not run")).click()
     rows = page.get_by_role("region", name="Iterations").get_by_role("listitem")
     expect(rows.first).to_contain_text("not run")
+    page = open_screen(shared, Size(1440, 900)).settle(f"executions/{long}?step={STEP}&seq=8")
+    expect(page.get_by_text(re.compile(r"^\d+ waiting$"))).to_be_visible()  # then, it still ran
 
 
 def test_a_line_of_the_logs_shows_the_item_of_its_call(shared: UiServer, long: str, open_screen: Opening) -> None:
     page = open_screen(shared, Size(1024, 768)).settle(f"executions/{long}?tab=logs")
-    item = page.get_by_role("button", name=f"Only {STEP}#1[5]/1").get_by_text("#1[5]/1")
+    item = page.get_by_role("button", name=f"{STEP}#1[5]/1", exact=True).get_by_text("#1[5]/1")
     box = item.bounding_box()
     text = page.get_by_role("button", name="out: customer 5").bounding_box()
     assert box is not None

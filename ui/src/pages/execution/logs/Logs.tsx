@@ -26,7 +26,7 @@ function LogLine({ line, style, chosen, onCall, onChoose }: LineProps) {
   return (
     <div role="listitem" className={`log-line ${line.stream}${chosen ? " chosen" : ""}`} style={style}>
       <span className="faint numbers log-at" title={line.at}>{shortTime(line.at)}</span>
-      <button type="button" className="log-call" aria-label={`Only ${line.call}`} title={`Only ${line.call}`} onClick={() => onCall(line.call)}><CallName call={line.call} /></button>
+      <button type="button" className="log-call" aria-label={line.call} title={`Only ${line.call}`} onClick={() => onCall(line.call)}><CallName call={line.call} /></button>
       <button type="button" className="log-text" aria-label={`${line.stream}: ${plainText(line.text)}`} aria-expanded={chosen} onClick={onChoose}>
         <LogText text={line.text} />
       </button>
