@@ -14,10 +14,13 @@ from typing import Final, NamedTuple, get_args
 
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.browser import BUNDLE, DESK, PHONE, ROOT, Scheme, Screen, Size, chromium, found
+from tests.browser.browser import BUNDLE, DESK, PHONE, ROOT, WAIT_MS, Scheme, Screen, Size, chromium, found
 from tests.browser.playbooks import APPROVAL, FAILING, LOOP
 from tests.browser.server import UiServer
 from tests.browser.showcase import ORDERS
+from tests.browser.test_approvals import REFUND
+from tests.browser.test_iterations import FEW
+from tests.browser.test_operations import NIGHTLY
 
 FOLDER: Final = ROOT / "docs" / "images" / "ui"
 BYTES_MAX: Final = 200_000
@@ -32,6 +35,8 @@ class Runs(NamedTuple):
     waiting: str
     failed: str
     loop: str
+    items: str  # a loop with a failed item
+    question: str  # waits for a person
 
 
 class Picture(NamedTuple):
@@ -46,6 +51,7 @@ def main() -> int:
         print("the screenshots need Chromium and the built UI: sh scripts/browser", file=sys.stderr)
         return 1
     FOLDER.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=WAIT_MS)
     with tempfile.TemporaryDirectory() as folder:
         server = UiServer(Path(folder))
         try:
@@ -66,13 +72,22 @@ def prepared(server: UiServer) -> Runs:
         server.run(text) if example.stem in RUN else server.register(text)
     server.ask("PUT", "/credentials/warehouse", {"value": "quiet"})
     loop = server.run(LOOP)
+    file = server.folder / "orders.csv"
+    for text in ("1,2,3", "4,5,6", "7,8,9"):
+        file.write_text(text, "utf-8")
+        server.run(FAILING, file=str(file))
     failed = server.run(FAILING, file="/data/orders.csv")
+    items = server.run(FEW, file=str(server.folder / "none"))
+    server.register(NIGHTLY)
+    server.ask("POST", "/triggers/fire?path=demo/nightly&name=night")
+    question = server.begin(REFUND)
+    server.follow(question, '"type":"signal"')
     orders = server.begin(ORDERS, flag=str(server.folder / "flag-1"))
     server.signal(orders, "approval", {"approved": True})
     server.begin(APPROVAL)
     waiting = server.begin(ORDERS, flag=str(server.folder / "flag-2"))
     server.follow(waiting, '"type":"signal"')
-    return Runs(orders, waiting, failed, loop)
+    return Runs(orders, waiting, failed, loop, items, question)
 
 
 def pictures(runs: Runs) -> Iterator[Picture]:
@@ -85,13 +100,23 @@ def pictures(runs: Runs) -> Iterator[Picture]:
     yield Picture("execution-waiting", f"executions/{runs.waiting}?step=review")
     yield Picture("execution-failed", f"executions/{runs.failed}?step=read&tab=events")
     yield Picture("execution-loop", f"executions/{runs.loop}?seq=12000&step=square")
+    yield Picture("iterations", f"executions/{runs.items}?tab=iterations&iterations=failed")
+    yield Picture("fork", f"executions/{runs.failed}/fork", prepare=planned)
+    yield Picture("compare", f"executions/{runs.orders}/compare?with={runs.waiting}")
+    yield Picture("approval", f"approvals/{runs.question}?frame=ask%231")
+    yield Picture("history", "playbooks/history?path=demo/import")
     yield Picture("execution-phone", f"executions/{runs.orders}", PHONE)
     yield Picture("playbooks", "playbooks")
     yield Picture("playbook", "playbooks/one?path=shop/nightly_orders", prepare=proved)
     yield Picture("playbook-problem", "playbooks/one?path=shop/nightly_orders", prepare=mistake)
     yield Picture("playbook-run", "playbooks/one?path=shop/nightly_orders&tab=run", prepare=proved)
-    for name in ("tools", "credentials", "workers", "health"):
+    for name in ("schedule", "tools", "credentials", "workers", "health"):
         yield Picture(name, name)
+
+
+def planned(page: Page) -> None:
+    expect(page.get_by_role("region", name="Plan", exact=True)).to_contain_text("Redone")
+    expect(page.get_by_role("textbox", name=re.compile("^Playbook"))).to_be_visible()
 
 
 def proved(page: Page) -> None:

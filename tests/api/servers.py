@@ -22,7 +22,7 @@ from noetl.control.current_work import current_work
 from noetl.control.live_execution import LiveExecution
 from noetl.control.triggers import Triggers
 from noetl.engine import Event
-from noetl.ports import FeedEvent
+from noetl.ports import CurrentWork, FeedEvent
 from noetl.runtime.embedded import EmbeddedRuntime, open_local_store
 from noetl.server.app import make_app
 from noetl.server.http_server import HttpServer
@@ -171,6 +171,9 @@ async def opened(
         line = {"frame": said.frame, "kind": said.kind, "words": said.text}
         feed.publish(FeedEvent(said.execution_id, line=line))
 
+    async def now_at_work() -> CurrentWork:
+        return current_work(runtime.control)
+
     runtime.watchers.append(watch)
     runtime.listeners.append(listen)
     runtime.open()
@@ -181,7 +184,7 @@ async def opened(
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, sessions=disk.sessions, audit=disk.audit,
         logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, current_work=lambda: current_work(runtime.control), triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
+        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, current_work=now_at_work, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app, port=port)

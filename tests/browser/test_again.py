@@ -162,3 +162,33 @@ def copied(page: Page, action: str, form: str) -> str:
     page.get_by_role("button", name=f"Copy {action} as {form}").click()
     text: Any = page.evaluate("() => navigator.clipboard.readText()")
     return str(text)
+
+
+SECRET: Final = (
+    "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: deploy, path: demo/deploy}\n"
+    "input: {password: {type: string, secret: true, desc: of the shop}}\n"
+    "workload: {}\n"
+    "workflow:\n"
+    "- step: start\n"
+    "  tool:\n"
+    "    kind: shell\n"
+    "    argv: ['true']\n"
+    "    env: {PASSWORD: '{{ keychain.password }}'}\n"
+)
+
+
+def test_a_fork_asks_for_secret_inputs_that_are_gone(server: UiServer, open_screen: Opening) -> None:
+    body = {"path": server.register(SECRET), "secrets": {"password": "quiet-river"}}
+    id = server.ask("POST", "/executions?wait=100", body)["execution_id"]
+    assert server.head(id)["status"] == "ok"  # its secrets are removed
+    page = open_screen(server).settle(f"executions/{id}/fork")
+    start = page.get_by_role("button", name="Start the fork")
+    expect(page.get_by_role("region", name="Plan", exact=True)).to_contain_text("kept and not made again")
+    expect(start).to_be_disabled()
+    page.get_by_role("combobox", name="Repeat from step").select_option("start")
+    field = page.get_by_label("password")
+    expect(field).to_have_attribute("type", "password")
+    field.fill("quiet-river")
+    start.click()
+    expect(page).not_to_have_url(re.compile(f"{id}|/fork"))
+    expect_status(page, "ok")

@@ -9,7 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.browser import PHONE, Scheme, Size
 from tests.browser.conftest import Opening
-from tests.browser.execution import expect_status, step
+from tests.browser.execution import expect_status, step, whole
 from tests.browser.playbooks import GREETING, STAGES
 from tests.browser.server import UiServer
 
@@ -108,6 +108,8 @@ def test_an_execution_is_held_looked_at_changed_and_continued(
     held.get_by_role("button", name="Set").click()
     held.get_by_role("textbox", name="Expression").fill("ctx.total")
     expect(held).to_contain_text("99")
+    whole(page, shared, id)
+    expect(page.locator(".stale")).to_have_count(0)  # the pane of the event has paler text until it has the new one
     assert (screen.overhang(), screen.serious()) == (0, [])
     held.get_by_role("button", name="Continue").click()
     expect_status(page, "ok")

@@ -153,7 +153,7 @@ class WorkerItem(Struct, frozen=True, kw_only=True):
     labels: dict[str, str]
     leaving: bool
     at: str  # the time of its last message
-    running: tuple[RunningFrame, ...] = ()  # frames of executions of this server, the oldest first
+    running: tuple[RunningFrame, ...] = ()  # the oldest first
 
     @staticmethod
     def from_info(info: WorkerInfo, running: tuple[RunningFrame, ...] = ()) -> WorkerItem:
@@ -165,13 +165,14 @@ class PoolItem(Struct, frozen=True, kw_only=True):
     workers: int
     slots: int
     busy: int
-    waiting: int = 0  # frames of executions of this server that no worker has begun
+    waiting: int = 0  # frames that no worker has begun
     oldest_s: float | None = None  # how long the first of them has waited in the queue
 
 
 class WorkersResponse(Struct, frozen=True, kw_only=True):
     workers: tuple[WorkerItem, ...]
     pools: tuple[PoolItem, ...]
+    complete: bool = True  # False: a server has not answered, so that what runs and waits for it is missing
 
 
 # The server

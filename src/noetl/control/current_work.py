@@ -1,43 +1,20 @@
-"""What happens on this server now: the frames that workers hold, and the frames that wait for a worker."""
+"""What happens now: the frames that workers hold, and the frames that wait for a worker."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterable
 
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.ids import frame_parts
+from noetl.ports import CurrentWork, FrameAtWork, PoolBacklog
 
-FRAMES_MAX = 2_000  # that are listed; all are counted
-
-
-class FrameAtWork(NamedTuple):
-    """A frame that a worker holds."""
-
-    execution_id: str
-    path: str  # of the playbook
-    frame: str
-    task: str | None  # None: its call is younger than half a second, so that it is not in the log
-    worker: str
-    since_s: float  # seconds ago
-
-
-class PoolBacklog(NamedTuple):
-    """The frames of a pool that no worker has begun."""
-
-    waiting: int
-    oldest_s: float | None  # how long the first of them has waited in the queue; None: none has been sent there
-
-
-class CurrentWork(NamedTuple):
-    """Of the executions of this server."""
-
-    frames: tuple[FrameAtWork, ...]
-    backlog: dict[str, PoolBacklog]  # by pool
+FRAMES_MAX = 2_000  # of one server that are listed
+ALL_FRAMES_MAX = 20_000  # of all servers that are listed
 
 
 def current_work(control: Control) -> CurrentWork:
-    """Now. The cost depends on the frames of all executions in memory."""
+    """Of the executions of this server. The cost depends on the frames of all executions in memory."""
     now = control.clock.monotonic()
     frames: list[FrameAtWork] = []
     waiting: dict[str, int] = {}
@@ -54,6 +31,21 @@ def current_work(control: Control) -> CurrentWork:
                 frames.append(FrameAtWork(live.id, path, name, _task(live, name), each.worker, now - each.at))
     backlog = {pool: PoolBacklog(count, oldest.get(pool)) for pool, count in sorted(waiting.items()) if count}
     return CurrentWork(tuple(frames), backlog)
+
+
+def joined_work(works: Iterable[CurrentWork]) -> CurrentWork:
+    """The work of several servers."""
+    frames: list[FrameAtWork] = []
+    backlog: dict[str, PoolBacklog] = {}
+    complete = True
+    for work in works:
+        frames += work.frames[: ALL_FRAMES_MAX - len(frames)]
+        complete = complete and work.complete
+        for pool, more in work.backlog.items():
+            known = backlog.get(pool, PoolBacklog())
+            ages = [each for each in (known.oldest_s, more.oldest_s) if each is not None]
+            backlog[pool] = PoolBacklog(known.waiting + more.waiting, max(ages, default=None))
+    return CurrentWork(tuple(frames), dict(sorted(backlog.items())), complete)
 
 
 def _task(live: LiveExecution, name: str) -> str | None:

@@ -32,6 +32,7 @@ from noetl.link.messages import (
     PlaybookRequest,
     ReportRequest,
     ReportsRequest,
+    WorkRequest,
     decode_command,
 )
 from noetl.link.secret_channel import OwnedExecution, Owner, load_held
@@ -70,6 +71,8 @@ async def authorise(pool: str, request: LinkRequest, owner: Owner) -> None:
             _check_lines(pool, await owner.load(execution_id), {line.call for line in lines})
         case LinkStartRequest():
             raise _refused(pool, "start executions")
+        case WorkRequest():
+            raise _refused(pool, "list the work of all pools")
 
 
 def _refused(pool: str, what: str) -> Rejected:

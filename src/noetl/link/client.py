@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextvars import ContextVar
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
@@ -39,6 +39,7 @@ from noetl.link.messages import (
     ReportRequest,
     ReportResult,
     ReportsRequest,
+    WorkRequest,
     decode_grant,
     decode_reply,
     encode_command,
@@ -51,7 +52,17 @@ from noetl.link.messages import (
     unpack,
 )
 from noetl.output import Output
-from noetl.ports import REPLY_TIMEOUT_S, Epoch, Grant, NoResponder, PlaybookText, PrintedLine, ReportAnswer, Transport
+from noetl.ports import (
+    REPLY_TIMEOUT_S,
+    CurrentWork,
+    Epoch,
+    Grant,
+    NoResponder,
+    PlaybookText,
+    PrintedLine,
+    ReportAnswer,
+    Transport,
+)
 
 T = TypeVar("T")
 
@@ -60,6 +71,8 @@ OWNER_SUBJECT: Final = "noetl.ask"
 ANY_SUBJECT: Final = "noetl.any"  # plus a word: any server answers
 BATCH_MAX: Final = 64  # reports in one message
 BATCH_BYTES_MAX: Final = 131_072
+WORK_TIMEOUT_S: Final = 0.5  # a page shows what the servers answer by then
+ALL_WORK_TIMEOUT_S: Final = 2.0  # of all servers together
 ITERATIONS_TIMEOUT_S: Final = 60.0  # the owner may have to read a whole log for the results of a loop
 
 # The frame whose grant has just arrived: it entitles the worker to the text of its playbook.
@@ -321,6 +334,36 @@ class LinkClient:
     async def parent(self, execution_id: str) -> str | None:
         request = ParentRequest(execution_id, self._requests.held())
         return await self._requests.any("parent", request, DECODERS.parent)
+
+
+class OtherServers:
+    """What happens on the other servers of a cluster."""
+
+    def __init__(self, transport: Transport, identity: LinkIdentity | None = None) -> None:
+        self._requests = LinkRequests(transport, WORK_TIMEOUT_S, identity)
+
+    async def work(self, own: Collection[int]) -> list[CurrentWork]:
+        """One for each server that answers. `own`: our partitions.
+
+        Not complete if a server does not answer, or is of a release that does not know the request.
+        """
+        remaining = set(range(PARTITIONS)) - set(own)
+        found: list[CurrentWork] = []
+        complete = True
+        try:
+            async with asyncio.timeout(ALL_WORK_TIMEOUT_S):
+                while remaining:
+                    number = remaining.pop()
+                    try:
+                        reply = await self._requests.partition(number, WorkRequest(number), DECODERS.work)
+                    except NoetlError:
+                        complete = False
+                        continue
+                    remaining.difference_update(reply.partitions)
+                    found.append(reply.work)
+        except TimeoutError:
+            complete = False
+        return found if complete else [*found, CurrentWork(complete=False)]
 
 
 class LinkPlaybooks:

@@ -37,7 +37,7 @@ from noetl.errors import (
 )
 from noetl.net.program import Program
 from noetl.output import JSON, Output
-from noetl.ports import Epoch, Grant, PrintedLine, ReportAnswer
+from noetl.ports import CurrentWork, Epoch, Grant, PrintedLine, ReportAnswer
 
 T = TypeVar("T")
 
@@ -139,6 +139,12 @@ class LinesRequest(Struct, frozen=True):
     lines: tuple[PrintedLine, ...]
 
 
+class WorkRequest(Struct, frozen=True):
+    """For what happens on the server that owns a partition, in all its partitions."""
+
+    partition: int
+
+
 LinkRequest = (
     BeginRequest
     | ReportRequest
@@ -151,6 +157,7 @@ LinkRequest = (
     | PlaybookRequest
     | CredentialRequest
     | LinesRequest
+    | WorkRequest
 )
 # These names are on the wire since 0.1.0: they do not follow the names of the classes.
 _NAMES: Final[dict[type, str]] = {
@@ -165,6 +172,7 @@ _NAMES: Final[dict[type, str]] = {
     PlaybookRequest: "textof",
     CredentialRequest: "secretof",
     LinesRequest: "lines",
+    WorkRequest: "work",
 }
 _START_2: Final = "started.2"  # with a field of Start that 0.1.0 ignores
 _CANCEL_2: Final = "Cancel.2"  # with compensation, which 0.1.0 ignores
@@ -385,6 +393,11 @@ def failed_report(error: NoetlError) -> ReportResult:
     return ReportResult(error=_error_of(error))
 
 
+class WorkReply(Struct, frozen=True):
+    work: CurrentWork
+    partitions: tuple[int, ...]  # of this server: the sender need not ask for them
+
+
 class Programs(Protocol):
     """Compiled playbooks by digest."""
 
@@ -445,6 +458,7 @@ class ReplyDecoders(NamedTuple):
     playbook: Callable[[Raw], PlaybookReply] = msgspec.json.Decoder(PlaybookReply).decode
     secret: Callable[[Raw], EncryptedReply] = msgspec.json.Decoder(EncryptedReply).decode
     stored: Callable[[Raw], bool] = msgspec.json.Decoder(bool).decode
+    work: Callable[[Raw], WorkReply] = msgspec.json.Decoder(WorkReply).decode
 
 
 DECODERS: Final = ReplyDecoders()

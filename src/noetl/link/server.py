@@ -33,6 +33,8 @@ from noetl.link.messages import (
     ReportRequest,
     ReportResult,
     ReportsRequest,
+    WorkReply,
+    WorkRequest,
     decode_command,
     decode_request,
     encode_answer,
@@ -45,7 +47,7 @@ from noetl.link.messages import (
     unpack,
 )
 from noetl.link.secret_channel import Owner, SecretServer
-from noetl.ports import LogSink, Message, PlaybookText, Subscription, Transport
+from noetl.ports import CurrentWork, LogSink, Message, PlaybookText, Subscription, Transport
 
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
 PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
@@ -72,13 +74,15 @@ class LinkServer:
         guard: LinkGuard | None = None,
         *,
         logs: LogSink | None = None,
+        current_work: Callable[[], CurrentWork] = CurrentWork,
         on_refused: Callable[[str, NoetlError], None] = lambda _pool, _error: None,
     ) -> None:
         """`guard`: None: pools are not isolated. `on_refused`: receives what is refused because of the sender.
 
-        `logs`: None: the lines that tasks print are not kept.
+        `logs`: None: the lines that tasks print are not kept. `current_work`: of this server.
         """
         self._logs = logs
+        self._current_work = current_work
         self._guard = guard or LinkGuard(LinkKeys(), SystemClock())
         self._on_refused = on_refused
         self._transport = transport
@@ -205,6 +209,8 @@ class LinkServer:
                 return PlaybookReply(*await self._playbooks.get(digest))
             case CredentialRequest():
                 return await self._secrets.answer(request, owner, opened.key)
+            case WorkRequest():
+                return WorkReply(self._current_work(), tuple(sorted(self._partitions)))
             case LinesRequest(execution_id, lines):
                 return await self._logs.append(execution_id, lines) if self._logs is not None and lines else False
 
@@ -259,6 +265,8 @@ def _check_subject(request: LinkRequest, partition: int | None) -> None:
             if len(reports) > REPORTS_MAX:
                 raise Rejected("too-many", f"a request may have {REPORTS_MAX:,} reports at most")
             fits = all(partition_of(each.execution_id, PARTITIONS) == partition for each in reports)
+        case WorkRequest(number):
+            fits = number == partition
         case BeatRequest(holds=holds):
             fits = all(partition_of(each[0], PARTITIONS) == partition for each in holds)
         case _:

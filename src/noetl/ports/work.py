@@ -197,3 +197,29 @@ class Feed(Protocol):
         A slow subscriber loses the oldest events. Entering raises Unavailable.
         """
         ...
+
+
+class FrameAtWork(Struct, frozen=True):
+    """A frame that a worker holds."""
+
+    execution_id: str
+    path: str  # of the playbook
+    frame: str
+    task: str | None  # None: its call is younger than half a second, so that it is not in the log
+    worker: str
+    since_s: float  # seconds ago
+
+
+class PoolBacklog(Struct, frozen=True):
+    """The frames of a pool that no worker has begun."""
+
+    waiting: int = 0
+    oldest_s: float | None = None  # how long the first of them has waited in the queue; None: none has been sent there
+
+
+class CurrentWork(Struct, frozen=True):
+    """Of the executions of one server, or of several."""
+
+    frames: tuple[FrameAtWork, ...] = ()
+    backlog: dict[str, PoolBacklog] = {}  # by pool
+    complete: bool = True  # False: a server has not answered

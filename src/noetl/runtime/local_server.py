@@ -21,7 +21,7 @@ from noetl.control.triggers import Triggers
 from noetl.defaults import EMBEDDED_SLOTS, POOL
 from noetl.engine import Event
 from noetl.engine.facts import Requested
-from noetl.ports import ExecutionFilter, ExecutionHead, FeedEvent, WorkerInfo
+from noetl.ports import CurrentWork, ExecutionFilter, ExecutionHead, FeedEvent, WorkerInfo
 from noetl.runtime.embedded import EMBEDDED_WORKER, EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.messages import LazyMessages
@@ -114,7 +114,7 @@ class LocalServer:
             fetch_secret=fetch_secret,
             saved=storage.saved,
             limits=storage.limits,
-            current_work=lambda: current_work(control),
+            current_work=self._current_work,
             resume_orphan=self._adopt,
         )
         self._storage = storage
@@ -179,6 +179,9 @@ class LocalServer:
 
     async def _adopt(self, execution_id: str) -> None:
         await self.runtime.adopt(execution_id)
+
+    async def _current_work(self) -> CurrentWork:
+        return current_work(self.runtime.control)
 
 
 async def _finish(task: asyncio.Future[None]) -> None:

@@ -30,7 +30,7 @@ from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
-from noetl.control.current_work import current_work
+from noetl.control.current_work import current_work, joined_work
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.dispatch import Outbox
 from noetl.control.executions import Control
@@ -45,14 +45,14 @@ from noetl.control.triggers import Triggers
 from noetl.defaults import LEASE_S, SETTLE_S, SWEEP_S
 from noetl.engine import Event
 from noetl.errors import Unavailable
-from noetl.link.client import LinkClient
+from noetl.link.client import LinkClient, OtherServers
 from noetl.link.feed import LinkFeed
 from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey
 from noetl.link.messages import PARTITIONS
 from noetl.link.secret_channel import SecretServer
 from noetl.link.server import LinkServer
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
-from noetl.ports import FeedEvent
+from noetl.ports import CurrentWork, FeedEvent
 from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.link_keys import ADVICE, RefusedRequests, link_keys
@@ -136,6 +136,7 @@ class ServerRuntime:
         self.playbooks = Playbooks(self.catalog, self.kinds)
         self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
         others = LinkClient(self.connection, self.playbooks, identity=identity)
+        self._other_servers = OtherServers(self.connection, identity)
         self.link = OwnerLink(lambda: self.control, others, self.owners.owns)
         self.control = self._make_control(options)
         self.instruments.read_gauges(self.control, self.registry)
@@ -186,7 +187,14 @@ class ServerRuntime:
         on_refused = RefusedRequests(instruments.log, self.clock)
         secrets = SecretServer(key, self._hidden)
         return LinkServer(
-            self.connection, owner, self.catalog, secrets, self._guard, logs=self.logs, on_refused=on_refused
+            self.connection,
+            owner,
+            self.catalog,
+            secrets,
+            self._guard,
+            logs=self.logs,
+            on_refused=on_refused,
+            current_work=lambda: current_work(self.control),
         )
 
     @property
@@ -215,8 +223,12 @@ class ServerRuntime:
             fetch_secret=Keychain(self._hidden, self.clock).get,
             saved=PostgresSaved(self.database),
             limits=self.limits,
-            current_work=lambda: current_work(self.control),
+            current_work=self._current_work,
         )
+
+    async def _current_work(self) -> CurrentWork:
+        own = current_work(self.control)
+        return joined_work([own, *await self._other_servers.work(self.owners.owned)])
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:

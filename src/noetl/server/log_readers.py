@@ -70,15 +70,24 @@ async def _check_kept(store: EventStore, cached: State) -> None:
 
 
 class RunsCache:
-    """The run records of recently requested executions. A second query reads only the facts since then."""
+    """The run records of recently requested executions. A second query reads only the facts since then.
 
-    def __init__(self, store: EventStore) -> None:
+    An execution that somebody views has a timeline, which contains the records: its log is not folded twice.
+    """
+
+    def __init__(self, store: EventStore, timelines: TimelineCache) -> None:
         self._store = store
+        self._timelines = timelines
         self._cache: BoundedCache[str, Runs] = BoundedCache(CACHED_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     async def query(self, execution_id: str, compute: Callable[[Runs], T]) -> T:
         """Compute something from the records at the end of the log. Raises NotFound, or Damaged."""
+        if self._timelines.has(execution_id):
+            self._cache.pop(execution_id)
+            viewed = await self._timelines.get(execution_id)
+            with readable(execution_id):
+                return compute(viewed.runs)
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
             # The records leave the cache while they are updated: a failed update must not stay in it.
@@ -240,6 +249,11 @@ class TimelineCache:
     async def get(self, execution_id: str) -> Timeline:
         """The timeline up to the end of the log. Raises NotFound, or Damaged."""
         return (await self._updated(execution_id)).timeline
+
+    def has(self, execution_id: str) -> bool:
+        """Whether the timeline is cached, or read at the moment."""
+        lock = self._locks.get(execution_id)
+        return self._timelines.peek(execution_id) is not None or (lock is not None and lock.locked())
 
     def spent_s(self, execution_id: str) -> float:
         """The time that reading and folding the log has taken until now."""

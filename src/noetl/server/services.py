@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, ParamSpec, Pr
 
 from noetl.api.trials import TestsRequest, TestsResponse, WhatIfResponse
 from noetl.clock import Clock
-from noetl.control.current_work import CurrentWork
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal
 from noetl.control.triggers import Triggers
@@ -23,6 +22,7 @@ from noetl.ports import (
     ApiTokenStore,
     AuditStore,
     Catalog,
+    CurrentWork,
     EventStore,
     Feed,
     FetchedCredential,
@@ -164,7 +164,7 @@ class Services(NamedTuple):
     delete: Callable[[Sequence[str]], Awaitable[list[str]]]  # finished executions; returns the ids that are gone
     triggers: Triggers
     fetch_secret: Callable[[Credential], Awaitable[FetchedCredential]]  # for webhooks. Raises NotFound or Unavailable
-    current_work: Callable[[], CurrentWork]  # of the executions of this server
+    current_work: Callable[[], Awaitable[CurrentWork]]  # of all servers that answer
     # Resumes an execution without a live owner. None: another server takes such executions over automatically.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None
 

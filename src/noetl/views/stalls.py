@@ -31,7 +31,7 @@ def stall_of(document: TimelineDocument, *, owner_alive: bool) -> str | None:
         return " ".join(filter(None, ("paused", _last_words(document, "execution.paused"))))
     if document.status == "cancelling":
         return "cancelling: running calls have 10 s to stop"
-    return None
+    return document.why
 
 
 def with_stalls(

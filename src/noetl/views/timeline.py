@@ -141,7 +141,9 @@ class TimelineDocument(Struct, frozen=True, kw_only=True):
     clock: tuple[Sample, ...]  # seq, milliseconds since `started_at`
     writes: tuple[Sample, ...]  # seq of a fact that changed ctx
     kinds: dict[str, int]  # name → number of facts
-    why: str | None = None  # why the whole execution does not advance now: it is paused, or no process runs it
+    why: str | None = (
+        None  # why the whole execution does not advance now: a limit holds it, it is paused, or no process runs it
+    )
 
 
 class _Span(Struct, kw_only=True):
@@ -179,6 +181,7 @@ class Timeline:
         self._writes = Track()
         self._kinds: Counter[type[Fact]] = Counter()
         self._signals: dict[str, str] = {}  # frame → what it waits for
+        self._held = ""  # the limit for which the whole execution last waited
 
     @property
     def state(self) -> State:
@@ -233,6 +236,8 @@ class Timeline:
             case facts.StepScheduled():
                 self.steps_of[fact.run] = fact.step
                 self._spans[fact.run] = _Span(scheduled_seq=seq, looped=fact.loop)
+            case facts.StepWaiting(limit=str(limit), key=key, run=None):
+                self._held = f"waits {permit_words(limit, key)}"
             case facts.StepWaiting(token=token, limit=None):
                 self.steps_of[token] = self.state.tokens[token].step
             case facts.FrameParked(frame=frame, until=facts.ForSignal(name=name)):
@@ -309,6 +314,7 @@ class Timeline:
             clock=self._clock.samples(),
             writes=self._writes.samples(),
             kinds={str(kind.__struct_config__.tag): count for kind, count in self._kinds.items()},
+            why=self._held if state.held is not None else None,
         )
 
     def _line(self, step: str, track: Track, records: list[RunRecord]) -> StepLine:

@@ -23,7 +23,15 @@ from noetl.ids import partition_of
 from noetl.link.authorisation import is_answer
 from noetl.link.client import LinkLogs, LinkPlaybooks, LinkRequests
 from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey, LinkKeys, parse_pool_keys, request_context
-from noetl.link.messages import DECODERS, PARTITIONS, BeginRequest, encode_error, encode_reply, encode_request
+from noetl.link.messages import (
+    DECODERS,
+    PARTITIONS,
+    BeginRequest,
+    WorkRequest,
+    encode_error,
+    encode_reply,
+    encode_request,
+)
 from noetl.link.secret_channel import LinkSecrets
 from noetl.link.workers import LinkWorkerRegistry
 from noetl.output import Failure, Output
@@ -258,6 +266,9 @@ async def test_only_servers_start_and_command_executions() -> None:
         assert "may not start executions" in await refusal(
             a.link.start("new", playbooks.digests["of_b"], Start(by="admin"))
         )
+        number = partition_of("ea", PARTITIONS)
+        asked = LinkRequests(a.transport, identity=a.identity).partition(number, WorkRequest(number), DECODERS.work)
+        assert "may not list the work of all pools" in await refusal(asked)
         for command in (Cancel(), Signal(name="go"), EndLoop(run="other#1", picked={}), StartLoop(run="start#2")):
             for id in ("ea", "eb"):
                 assert "may not send the command" in await refusal(a.link.command(id, command))

@@ -21,6 +21,7 @@ from noetl.link.messages import (
     PlaybookReply,
     PlaybookRequest,
     ReportRequest,
+    WorkRequest,
     decode_reply,
     decode_request,
     encode_command,
@@ -34,6 +35,7 @@ from noetl.output import Output
 FACT = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 2**70}))
 CREDENTIAL = CredentialRequest("e", "a#1", (3, 4), "w", "api", b"n" * 16, b"p", True)
 REQUESTS: list[tuple[LinkRequest, bytes]] = [
+    (WorkRequest(7), b'{"v":1,"ask":"work","body":{"partition":7}}'),
     (
         BeginRequest("e", "a#1", "w", holds=True),
         b'{"v":1,"ask":"begin","body":{"execution_id":"e","frame":"a#1","worker":"w","holds":true}}',

@@ -8,6 +8,7 @@ from noetl.testing.scenario import Player
 from noetl.views.stalls import INTERRUPTED, PoolLoad, with_reasons, with_stalls
 from noetl.views.timeline import Timeline, TimelineDocument
 from noetl.views.why import why
+from tests.playbooks import kinds
 from tests.unit.views.playing import played
 
 GPU = """
@@ -82,3 +83,20 @@ def test_a_step_that_a_cancellation_has_stopped_has_not_failed() -> None:
     document = stalled(played(GPU, "begin start#1", "cancel"), PoolLoad(1, 4, 0))
     counts = dict(zip(document.counts, document.steps[0].changes[-1][1:], strict=True))
     assert (counts["failed"], counts["stopped"] or counts["running"] or counts["scheduled"]) == (0, 1)
+
+
+LIMITED = """
+executor: {spec: {policy: {concurrency: {key: "{{ workload.account }}", limit: 1}}}}
+workload: {account: a}
+workflow:
+- step: start
+  tool: {kind: http, url: x}
+"""
+
+
+def test_an_execution_that_waits_for_its_turn_names_the_limit() -> None:
+    player = Player(LIMITED, kinds())
+    player.play("start --held a")
+    assert stalled(player, PoolLoad(1, 4, 0)).why == 'waits for the limit "a" (1 execution)'
+    player.play("permit")
+    assert stalled(player, PoolLoad(1, 4, 0)).why is None

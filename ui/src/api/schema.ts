@@ -152,7 +152,7 @@ export interface paths {
         };
         /**
          * List workers and pools
-         * @description What workers run, and what waits for them, is of the executions of this server.
+         * @description What workers run, and what waits for them, is of the executions of all servers that answer within 2 seconds.
          */
         get: operations["workers"];
         put?: never;
@@ -3992,6 +3992,8 @@ export interface components {
         WorkersResponse: {
             workers: components["schemas"]["WorkerItem"][];
             pools: components["schemas"]["PoolItem"][];
+            /** @default true */
+            complete?: boolean;
         };
     };
     responses: never;

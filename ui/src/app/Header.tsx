@@ -1,4 +1,4 @@
-import type { Ref } from "react";
+import { type Ref, useEffect, useRef } from "react";
 import { Button } from "../design/Button";
 import { setZone, useZone } from "../design/timeZone";
 import { Search } from "./Search";
@@ -55,13 +55,19 @@ interface HeaderProps {
 export function Header({ path, search, onHelp }: HeaderProps) {
   const session = useSession();
   const isAdmin = useHasScope("admin");
+  const nav = useRef<HTMLElement>(null);
+  // On a narrow screen the names of the pages scroll sideways.
+  useEffect(() => {
+    const link = nav.current?.querySelector<HTMLElement>("[aria-current]");
+    if (nav.current !== null && link != null) nav.current.scrollLeft = link.offsetLeft - (nav.current.clientWidth - link.offsetWidth) / 2;
+  }, [path]);
   return (
     <header className="header">
       <Link to="/executions" className="brand" aria-label="NoETL, all executions">
         <img src="/ui/favicon.svg" alt="" width={24} height={24} />
         <span>NoETL</span>
       </Link>
-      <nav className="nav" aria-label="Pages">
+      <nav ref={nav} className="nav" aria-label="Pages">
         {PAGES.filter(({ scope }) => scope === undefined || isAdmin).map(({ to, label }) => (
           <Link key={to} to={to} aria-current={path.startsWith(to) ? "page" : undefined}>
             {label}

@@ -34,9 +34,8 @@ from noetl.api.admin import (
 )
 from noetl.api.analysis import ToolDetails, ToolList, ToolSummary
 from noetl.control.api_tokens import digest_of, new_token, rights_of
-from noetl.control.current_work import PoolBacklog
 from noetl.errors import NotFound
-from noetl.ports import WorkerInfo
+from noetl.ports import PoolBacklog, WorkerInfo
 from noetl.server.access import check_readable, low_scope, outside
 from noetl.server.auth import PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
@@ -170,9 +169,9 @@ async def tool(
 
 @route(get, READ | OF_LIST, "workers", "/workers", "List workers and pools")
 async def workers(services: ServicesParam, caller: CallerParam) -> WorkersResponse:
-    """What workers run, and what waits for them, is of the executions of this server."""
+    """What workers run, and what waits for them, is of the executions of all servers that answer within 2 seconds."""
     visible = caller.pools("read")
-    work, now = services.current_work(), services.clock.now()
+    work, now = await services.current_work(), services.clock.now()
     known = [each for each in services.workers.workers() if visible is None or each.pool in visible]
     found = sorted(known, key=lambda each: (each.pool, each.name))
     running: dict[str, list[RunningFrame]] = {}
@@ -192,13 +191,16 @@ async def workers(services: ServicesParam, caller: CallerParam) -> WorkersRespon
             for pool in pools
             if visible is None or pool in visible
         ),
+        complete=work.complete,
     )
 
 
 def _pool(pool: str, members: list[WorkerInfo], backlog: PoolBacklog | None) -> PoolItem:
     slots, busy = sum(each.slots for each in members), sum(each.busy for each in members)
-    waiting, oldest_s = backlog or PoolBacklog(0, None)
-    return PoolItem(pool=pool, workers=len(members), slots=slots, busy=busy, waiting=waiting, oldest_s=oldest_s)
+    waits = backlog or PoolBacklog()
+    return PoolItem(
+        pool=pool, workers=len(members), slots=slots, busy=busy, waiting=waits.waiting, oldest_s=waits.oldest_s
+    )
 
 
 # API tokens: the text of a token is returned only once, when it is created

@@ -36,9 +36,11 @@ export default function ApprovalsPage() {
       {waiting.error !== undefined && <ErrorNotice error={waiting.error} onRetry={waiting.reload} />}
       {waiting.loading && waiting.data === undefined && <SkeletonRows />}
       {waiting.data !== undefined && items.length === 0 && (
-        <EmptyState title="No decisions to make">
-          An execution appears here while a <code>wait</code> task waits for a signal.
-        </EmptyState>
+        <div className="card">
+          <EmptyState title="No decisions to make">
+            An execution appears here while a <code>wait</code> task waits for a signal.
+          </EmptyState>
+        </div>
       )}
       {items.length > 0 && (
         <ul className="card approvals-list" aria-label="Open decisions">

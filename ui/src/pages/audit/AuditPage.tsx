@@ -14,6 +14,8 @@ import "./audit.css";
 
 const ACTIONS = ["start", "command", "register", "secret", "token", "sign-in", "sign-out", "denied"];
 
+const DIGEST = /^[0-9a-f]{64}$/; // of a text: its first characters tell it apart
+
 /** Who did what on this server, the newest entry first. */
 export default function AuditPage() {
   const [action, setAction] = useState("");
@@ -45,7 +47,7 @@ export default function AuditPage() {
             {ACTIONS.map((each) => <option key={each}>{each}</option>)}
           </select>
         </div>
-        <TextField label="Who" placeholder="name of a person or token" value={who} onChange={(event) => filter(() => setWho(event.target.value))} />
+        <TextField label="Who" placeholder="person or token" value={who} onChange={(event) => filter(() => setWho(event.target.value))} />
         <Button onClick={entries.reload}>Refresh</Button>
       </div>
       {entries.error !== undefined && <ErrorNotice error={entries.error} onRetry={entries.reload} />}
@@ -86,7 +88,7 @@ function EntryTable({ items }: { items: AuditEntry[] }) {
               <td title={each.address === "" ? undefined : `from ${each.address}`}>{each.who === "" ? "without a token" : each.who}</td>
               <td><Badge tone={each.action === "denied" || each.action === "lost" ? "waiting" : "neutral"}>{each.action}</Badge></td>
               <td>{each.what} <Target entry={each} />{each.times > 1 && <span className="soft"> × {each.times}</span>}</td>
-              <td className="wide soft">{each.detail}</td>
+              <td className="wide soft" title={each.detail}>{DIGEST.test(each.detail) ? each.detail.slice(0, 12) : each.detail}</td>
             </tr>
           ))}
         </tbody>

@@ -57,6 +57,7 @@ function IterationCounts({ run, iterations }: { run: RunBar; iterations: NonNull
   const running = (run.running?.length ?? 0) + (run.running_left_out ?? 0);
   const waiting = count - succeeded - failed - running;
   const limit = run.width ?? 0;
+  const isOver = run.ended_at != null && run.status !== "running"; // at an earlier moment it still runs
   return (
     <span className="row wrap numbers counts">
       <span>{count.toLocaleString()} iterations:</span>
@@ -66,7 +67,7 @@ function IterationCounts({ run, iterations }: { run: RunBar; iterations: NonNull
       {running > 0 && <span className="count-running">{running.toLocaleString()} running</span>}
       {waiting > 0 && (
         <span className="soft">
-          {waiting.toLocaleString()} {run.ended_at == null ? "waiting" : "not run"}
+          {waiting.toLocaleString()} {isOver ? "not run" : "waiting"}
           {run.ended_at == null && limit > 0 && running >= limit && `, at most ${limit.toLocaleString()} at a time`}
         </span>
       )}
@@ -141,7 +142,7 @@ export function StepPane({ timeline, step, cursor }: StepProps) {
   return (
     <div className="stack">
       <div className="row wrap">
-        <h2 className="grow">{run.id}</h2>
+        <h2 className="run-name">{run.id}</h2>
         {runs.length > 1 && (
           <select className="input run-choice" aria-label="Run" value={run.id} onChange={(event) => setChosen(event.target.value)}>
             {runs.map((each) => <option key={each.id} value={each.id}>{each.id} {each.status}</option>)}

@@ -46,6 +46,8 @@ function Stalls({ timeline }: { timeline: Timeline }) {
   return (
     <p className="notice waiting lost" role="status">
       {reasons.slice(0, SHOWN_STALLS).join("; ")}{reasons.length > SHOWN_STALLS && ` and ${reasons.length - SHOWN_STALLS} more`}
+      {runs.length > 0 && <>. <Link to="/workers">Workers and pools</Link></>}
+      {timeline.why?.startsWith("waits for the limit") === true && <>. <Link to="/limits">Limits</Link></>}
     </p>
   );
 }

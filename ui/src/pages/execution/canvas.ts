@@ -112,12 +112,14 @@ export function paintProgress(canvas: Canvas, timeline: Timeline, scale: Scale, 
     context.lineTo(Math.max(last.x, first.x + 2), low);
     context.fill();
   };
-  context.fillStyle = colours.running;
+  const run = line.runs.at(-1);
+  const ended = run?.ended_at != null;
+  context.fillStyle = ended && run.status === "error" ? colours.error : colours.running;
   context.globalAlpha = 0.28;
-  const until = line.runs.at(-1)?.ended_at == null && isLive(timeline.status) ? width : last.x; // it still runs
+  const until = !ended && isLive(timeline.status) ? width : last.x; // it still runs
   context.fillRect(first.x, 3, Math.max(2, until - first.x), room);
   context.globalAlpha = 1;
-  context.fillStyle = last.all >= 1 ? colours.ok : colours.running;
+  context.fillStyle = ended || last.all >= 1 ? colours.ok : colours.running;
   area((point) => point.all);
   context.fillStyle = colours.error;
   area((point) => point.lost);

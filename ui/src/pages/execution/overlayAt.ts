@@ -42,7 +42,7 @@ function textOf(tone: StepTone, counts: Counts, why: string | null, call: Runnin
 function whyNow(timeline: Timeline, line: StepLine, seq: number): string | null {
   if (seq < timeline.seq) return null;
   const waiting = timeline.waiting.find((token) => token.step === line.step);
-  return line.runs.findLast((run) => run.why != null)?.why ?? waiting?.why ?? null;
+  return line.runs.findLast((run) => run.why != null)?.why ?? waiting?.why ?? timeline.why ?? null;
 }
 
 /** The last call that takes long. It is known for the present only. */

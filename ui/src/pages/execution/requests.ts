@@ -82,20 +82,26 @@ export function startAction(path: string, version: number | undefined, digest: s
 }
 
 /** `text`: an edited text; a command reads it from a file. */
-export function forkAction(id: string, wanted: { text?: string; at?: number; from_step?: string; failed_only?: boolean }): Action {
+/** `secrets`: the names of secret inputs; their values are not shown. */
+export function forkAction(
+  id: string, wanted: { text?: string; at?: number; from_step?: string; failed_only?: boolean }, secrets: readonly string[] = [],
+): Action {
   const { text, at, from_step: step, failed_only: failedOnly } = wanted;
+  const hidden = Object.fromEntries(secrets.map((name) => [name, "…"]));
   const options = [
     ...(text === undefined ? [] : ["--playbook playbook.yaml"]), ...(at === undefined ? [] : [`--at ${at}`]),
-    ...(step === undefined ? [] : [`--from ${quoted(step)}`]), ...(failedOnly === true ? ["--failed-only"] : []), "--yes",
+    ...(step === undefined ? [] : [`--from ${quoted(step)}`]), ...(failedOnly === true ? ["--failed-only"] : []),
+    ...secrets.map((name) => `--secret ${quoted(name)}`), "--yes",
   ];
   const wish = [
     ...(text === undefined ? [] : ['playbook="playbook.yaml"']), ...(at === undefined ? [] : [`at=${at}`]),
     ...(step === undefined ? [] : [`from_step=${JSON.stringify(step)}`]), ...(failedOnly === true ? ["failed_only=True"] : []),
+    ...(secrets.length === 0 ? [] : [`secrets=${JSON.stringify(hidden)}`]),
   ];
   return {
     name: "Fork",
     path: `/executions/${id}/fork`,
-    body: wanted,
+    body: secrets.length === 0 ? wanted : { ...wanted, secrets: hidden },
     cli: `noetl fork ${id} ${options.join(" ")}`,
     python: `await session.fork(${JSON.stringify(id)}, ForkWish(${wish.join(", ")}))`,
     imports: "from noetl.session.protocol import ForkWish",

@@ -116,7 +116,7 @@ export default function ExecutionsPage({ location }: PageProps) {
             className="executions-rows"
             label="Executions"
             count={heads.items.length}
-            rowHeight={narrow ? 92 : 54}
+            rowHeight={narrow ? 104 : 54}
             onVisible={onVisible}
             initialTop={initialTop}
             onTop={onTop}

@@ -32,6 +32,7 @@ function Permits({ title, permits, total }: { title: string; permits: readonly P
         {permits.map((each) => (
           <li key={`${each.execution_id} ${each.place}`}>
             <Link className="inline-link" to={`/executions/${each.execution_id}`} title={each.execution_id}>{each.path}</Link>{" "}
+            <code className="faint">…{each.execution_id.slice(-8)}</code>{" "}
             {!each.place.startsWith("@") && <code>{each.place}</code>}{" "}
             <span className="faint numbers" title={wholeTime(each.since)}>for {duration(Math.max(0, secondsBetween(each.since, now)))}</span>
           </li>

@@ -19,6 +19,11 @@ import "./triggers.css";
 const LOOK_MS = 5000;
 const keyOf = ({ path, name }: { path: string; name: string }) => `${path}:${name}`;
 
+function firedWords(times: number): string {
+  if (times === 0) return "has not fired yet";
+  return times === 1 ? "fired once" : `fired ${times.toLocaleString()} times`;
+}
+
 async function command(trigger: Trigger, verb: "pause" | "resume" | "fire"): Promise<void> {
   const { path, name } = trigger;
   try {
@@ -110,8 +115,8 @@ export default function TriggersPage() {
                 <Link to={playbookLink(each.path)}>{each.path}</Link>
                 <Badge tone={each.paused ? "waiting" : "ok"}>{each.paused ? "paused" : each.kind}</Badge>
                 <code>{each.schedule}</code>
-                <span className="soft grow numbers">
-                  {each.next_at != null && <span title={wholeTime(each.next_at)}>next {shortTime(each.next_at)}, </span>}fired {each.fired === 1 ? "once" : `${each.fired.toLocaleString()} times`}
+                <span className="soft grow numbers trigger-when">
+                  {each.next_at != null && <span title={wholeTime(each.next_at)}>next {shortTime(each.next_at)}, </span>}{firedWords(each.fired)}
                 </span>
                 {canRun && (
                   <>

@@ -6,6 +6,7 @@ import { Link } from "../../app/router";
 import { Badge } from "../../design/Badge";
 import { EmptyState } from "../../design/EmptyState";
 import { ErrorNotice } from "../../design/ErrorNotice";
+import { ShellCommand } from "../../design/ShellCommand";
 import { SkeletonRows } from "../../design/Skeleton";
 import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
 import { useNow } from "../../design/useNow";
@@ -13,6 +14,9 @@ import "./workers.css";
 
 const REFRESH_MS = 3000;
 const SHOWN_MAX = 20; // running frames of one worker
+
+/** The address of NATS is that of the servers: people replace it, or leave it out where NOETL_NATS is set. */
+const workerCommand = (pool: string): string => `noetl worker --nats nats://host:4222${pool === "default" ? "" : ` --pool ${pool}`}`;
 
 export default function WorkersPage() {
   const status = useResource<WorkerStatus>("/workers", (signal) => get("/workers", {}, signal));
@@ -30,6 +34,7 @@ export default function WorkersPage() {
         <div className="stack">
           {data.workers.length === 0 && <NoWorkers />}
           <Versions status={data} />
+          {data.complete === false && <p className="notice waiting" role="status">A server does not answer: what workers run for it, and what waits for it, is missing here.</p>}
           {data.pools.length > 0 && <Pools pools={data.pools} />}
           {data.workers.length > 0 && <WorkerList status={data} />}
         </div>
@@ -41,7 +46,7 @@ export default function WorkersPage() {
 function NoWorkers() {
   return (
     <div className="card">
-      <EmptyState title="No workers" command="noetl worker --nats nats://host:4222">
+      <EmptyState title="No workers" command={workerCommand("default")}>
         Scheduled steps wait until a worker connects.
       </EmptyState>
     </div>
@@ -66,7 +71,12 @@ function Pools({ pools }: { pools: readonly PoolStatus[] }) {
           </div>
           {each.slots > 0 && <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} />}
           <Backlog waiting={each.waiting ?? 0} oldest={each.oldest_s ?? null} slots={each.slots} />
-          {each.workers === 0 && <p className="hint">No worker serves this pool: <code>noetl worker --pool {each.pool}</code></p>}
+          {each.workers === 0 && (
+            <>
+              <p className="bad">No worker serves this pool. Its steps wait until one connects:</p>
+              <ShellCommand text={workerCommand(each.pool)} />
+            </>
+          )}
         </li>
       ))}
     </ul>
@@ -84,7 +94,7 @@ function Backlog({ waiting, oldest, slots }: { waiting: number; oldest: number |
 
 function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: number }) {
   const now = useNow(1000, frames.length > 0);
-  const elsewhere = Math.max(0, busy - frames.length);
+  const justBegun = Math.max(0, busy - frames.length);
   return (
     <>
       <ul className="running-frames">
@@ -97,7 +107,7 @@ function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: numb
         ))}
       </ul>
       {frames.length > SHOWN_MAX && <p className="faint">and {frames.length - SHOWN_MAX} more</p>}
-      {elsewhere > 0 && frames.length === 0 && <p className="faint">{elsewhere} of other servers, or just begun</p>}
+      {justBegun > 0 && frames.length === 0 && <p className="faint">{justBegun} just begun</p>}
     </>
   );
 }

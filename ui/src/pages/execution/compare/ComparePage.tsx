@@ -1,5 +1,6 @@
 import { useState } from "react";
 import { get } from "../../../api/client";
+import { isLive } from "../../../api/commands";
 import type { ExecutionDifference, ExecutionDocument, Head, HeadsPage, PartChange, StepDifference } from "../../../api/types";
 import { useResource } from "../../../api/useResource";
 import { Link, navigate, withQuery } from "../../../app/router";
@@ -58,7 +59,7 @@ function Side({ side }: { side: StepSide }) {
   return (
     <span className="row wrap numbers">
       <StatusBadge status={status === "" ? "running" : status} />
-      <span>{duration(seconds)}</span>
+      {status !== "" && <span>{duration(seconds)}</span>}
       {runs > 1 && <span>×{runs}</span>}
       <span className="faint">{calls} {calls === 1 ? "call" : "calls"}{retries > 0 && `, ${retries} retries`}</span>
     </span>
@@ -87,10 +88,12 @@ function Changes({ title, changes }: { title: string; changes: readonly PartChan
 
 function DifferenceView({ difference }: { difference: ExecutionDifference }) {
   const { a, b, steps, workload, output, differs, same_route: sameRoute } = difference;
+  const unfinished = [...(isLive(a.status ?? "running") ? ["A"] : []), ...(isLive(b.status ?? "running") ? ["B"] : [])];
   return (
     <div className="stack">
       <div className="compare-heads"><ExecutionCell label="A" execution={a} /><ExecutionCell label="B" execution={b} /></div>
       {!differs && <p className="notice ok" role="status">They do not differ, except for times.</p>}
+      {unfinished.length > 0 && <p className="notice waiting">{unfinished.join(" and ")} {unfinished.length === 1 ? "has" : "have"} not ended: this compares what has happened so far.</p>}
       {!sameRoute && <p className="notice waiting">They took different routes.</p>}
       {a.digest !== b.digest && <p className="soft">They ran different texts of the playbook.</p>}
       <Changes title="Workload" changes={workload} />

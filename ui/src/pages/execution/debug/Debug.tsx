@@ -138,7 +138,7 @@ export default function Debug({ timeline, step }: { timeline: Timeline; step: st
         >
           <input className="input mono" list="debug-steps" aria-label="Place of the breakpoint" placeholder="step or step.task" value={wanted} onChange={(event) => setPlace(event.target.value)} />
           <datalist id="debug-steps">{steps.map((name) => <option key={name} value={name} />)}</datalist>
-          <input className="input mono" aria-label="Condition" placeholder="only if, as iter.index == 17" value={when} onChange={(event) => setWhen(event.target.value)} />
+          <input className="input mono" aria-label="Condition" placeholder="if: iter.index == 17" value={when} onChange={(event) => setWhen(event.target.value)} />
           <Button small type="submit" disabled={wanted.trim() === ""}>Set breakpoint</Button>
           <Button small variant="quiet" onClick={() => onDone(post(`/executions/${id}/breakpoints`, { place: "*", once: true }))}>Hold at the next step</Button>
         </form>

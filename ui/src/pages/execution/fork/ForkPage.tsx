@@ -1,4 +1,4 @@
-import { Suspense, lazy, useEffect, useState } from "react";
+import { Suspense, lazy, useEffect, useMemo, useState } from "react";
 import { get, post } from "../../../api/client";
 import { errorMessage } from "../../../api/problem";
 import type { ForkPlan, ForkResponse, Graph, Head } from "../../../api/types";
@@ -11,7 +11,9 @@ import { Skeleton, SkeletonRows } from "../../../design/Skeleton";
 import { loadable } from "../../../design/loadable";
 import { toast } from "../../../design/toasts";
 import type { PageProps } from "../../../routes";
+import { InputField } from "../../playbooks/RunForm";
 import { useCheck } from "../../playbooks/useCheck";
+import { type Input, type Written, parseInputs, readInputs } from "../../playbooks/workload";
 import { CopyAs } from "../CopyAs";
 import { forkAction } from "../requests";
 import "../execution.css";
@@ -43,6 +45,13 @@ function Runs({ title, tone, items }: { title: string; tone: string; items: read
   );
 }
 
+/** The secret inputs of a text. An execution that has ended with ok has none any more; others hand theirs over. */
+function secretInputs(text: string, isOk: boolean): Input[] {
+  const inputs = parseInputs(text).filter((each) => each.kind === "secret");
+  if (isOk) return inputs;
+  return inputs.map((each) => ({ ...each, hint: `${each.hint ?? "secret"}; empty: that of the old execution`, required: false }));
+}
+
 function PlanView({ plan }: { plan: ForkPlan }) {
   const names = (runs: readonly string[]) => runs.map((name) => ({ name }));
   const { kept_calls: calls = 0, kept_iterations: iterations = 0, dropped = [], unseen = [] } = plan;
@@ -71,11 +80,15 @@ export default function ForkPage({ location, values }: PageProps) {
   const text = useResource<{ text: string }>(digest === "" ? null : `text ${digest}`, (signal) => get(`/texts/${digest}`, {}, signal));
   const [edited, setEdited] = useState<string | null>(null); // null: the text of the old execution
   const [options, setOptions] = useState({ from_step: "", failed_only: false });
+  const [written, setWritten] = useState<Written>({}); // of secret inputs
   const [starting, setStarting] = useState(false);
   const original = text.data?.text ?? "";
   const current = edited ?? original;
   const checked = useCheck(current);
   const graph: Graph | null = checked.graph;
+  const isOk = head.data?.status === "ok";
+  const inputs = useMemo(() => secretInputs(current, isOk), [current, isOk]);
+  const { secrets, wrong } = readInputs(inputs, written);
   const isChanged = edited !== null && edited !== original;
   const wanted = {
     ...(isChanged ? { text: edited } : {}),
@@ -90,7 +103,7 @@ export default function ForkPage({ location, values }: PageProps) {
   const start = async () => {
     setStarting(true);
     try {
-      const { execution_id: forked } = await post<ForkResponse>(`/executions/${id}/fork`, wanted);
+      const { execution_id: forked } = await post<ForkResponse>(`/executions/${id}/fork`, { ...wanted, secrets });
       if (forked !== undefined) navigate(`/executions/${forked}`);
     } catch (error) {
       toast(errorMessage(error), "error");
@@ -104,12 +117,13 @@ export default function ForkPage({ location, values }: PageProps) {
     <div className="page fork-page">
       <div className="page-head">
         <h1>Fork {head.data?.path ?? ""}</h1>
-        <span className="grow" />
-        <CopyAs actions={[forkAction(id, wanted)]} />
-        <Link className="button" to={`/executions/${id}`}>To the execution</Link>
-        <Button variant="primary" disabled={!canRun || starting || !isFresh || shown === undefined || plan.error !== undefined} onClick={() => void start()}>
-          {starting ? "Starting…" : "Start the fork"}
-        </Button>
+        <span className="row wrap page-actions">
+          <CopyAs actions={[forkAction(id, wanted, Object.keys(secrets))]} />
+          <Link className="button" to={`/executions/${id}`}>To the execution</Link>
+          <Button variant="primary" disabled={!canRun || starting || !isFresh || shown === undefined || plan.error !== undefined || Object.keys(wrong).length > 0} onClick={() => void start()}>
+            {starting ? "Starting…" : "Start the fork"}
+          </Button>
+        </span>
       </div>
       {head.error !== undefined && <ErrorNotice error={head.error} onRetry={head.reload} />}
       {!canRun && <p className="notice waiting">Your token cannot start executions: it lacks the scope “run”.</p>}
@@ -132,6 +146,12 @@ export default function ForkPage({ location, values }: PageProps) {
             </label>
             {at !== null && <span className="row">Up to event {at.toLocaleString()} <Button small variant="quiet" onClick={() => navigate(withQuery(location, { at: null }), { replace: true })}>All events</Button></span>}
           </div>
+          {inputs.map((each) => (
+            <InputField
+              key={each.name} input={each} value={written[each.name] ?? ""} wrong={undefined}
+              onChange={(value) => setWritten((old) => ({ ...old, [each.name]: value }))}
+            />
+          ))}
           {plan.error !== undefined && <ErrorNotice error={plan.error} onRetry={plan.reload} />}
           {shown === undefined && plan.error === undefined && canRun && <SkeletonRows rows={5} />}
           {shown !== undefined && plan.error === undefined && <div className={isFresh ? "" : "stale"}><PlanView plan={shown} /></div>}

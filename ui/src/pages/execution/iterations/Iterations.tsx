@@ -18,6 +18,9 @@ import { usePages } from "./usePages";
 
 const STATUSES = ["ok", "failed", "running", "waiting"] as const;
 
+/** An iteration that waits when its loop ends does not run any more. */
+const statusName = (status: string, run: RunBar): string => (status === "waiting" && run.ended_at != null ? "not run" : status);
+
 interface IterationRowProps {
   execution: string;
   run: RunBar;
@@ -31,7 +34,7 @@ function IterationRow({ execution, run, iteration, canRetry, style }: IterationR
   return (
     <div role="listitem" className="iteration-row" style={style}>
       <Link className="numbers" to={iterationLink(execution, run.id, index)} aria-label={`Iteration ${index}`}>[{index}]</Link>
-      <StatusBadge status={status} />
+      <StatusBadge status={statusName(status, run)} />
       <code className="cut" title={item}>{item}</code>
       <span className="numbers iteration-attempts" title={`${attempts} attempts`}>{attempts > 1 ? `×${attempts}` : ""}</span>
       <span className="faint numbers">{duration(seconds)}</span>
@@ -80,7 +83,7 @@ export default function Iterations({ location, timeline, runs, step }: Iteration
         <Button small aria-pressed={status === null} onClick={() => set({ iterations: null })}>All {summary?.count.toLocaleString() ?? ""}</Button>
         {STATUSES.map((each) => (
           <Button key={each} small aria-pressed={status === each} onClick={() => set({ iterations: status === each ? null : each })}>
-            {each} {summary?.counts[each]?.toLocaleString() ?? ""}
+            {statusName(each, run)} {summary?.counts[each]?.toLocaleString() ?? ""}
           </Button>
         ))}
         <input className="input" type="search" aria-label="Search items and errors" placeholder="Item, number or error" value={text} onChange={(event) => setText(event.target.value)} />

@@ -26,12 +26,18 @@ function LogLine({ line, style, chosen, onCall, onChoose }: LineProps) {
   return (
     <div role="listitem" className={`log-line ${line.stream}${chosen ? " chosen" : ""}`} style={style}>
       <span className="faint numbers log-at" title={line.at}>{shortTime(line.at)}</span>
-      <button type="button" className="log-call cut" title={`Only ${line.call}`} onClick={() => onCall(line.call)}>{line.call}</button>
+      <button type="button" className="log-call" aria-label={line.call} title={`Only ${line.call}`} onClick={() => onCall(line.call)}><CallName call={line.call} /></button>
       <button type="button" className="log-text" aria-label={`${line.stream}: ${plainText(line.text)}`} aria-expanded={chosen} onClick={onChoose}>
         <LogText text={line.text} />
       </button>
     </div>
   );
+}
+
+/** The beginning of a long name is cut off: its end says which run and which item. */
+function CallName({ call }: { call: string }) {
+  const at = call.lastIndexOf("#");
+  return at < 0 ? <span className="cut">{call}</span> : <><span className="cut">{call.slice(0, at)}</span><span>{call.slice(at)}</span></>;
 }
 
 function LogText({ text }: { text: string }) {

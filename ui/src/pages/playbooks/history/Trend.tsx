@@ -11,6 +11,7 @@ interface Bar {
 
 const WIDTH = 800;
 const HEIGHT = 150;
+const BARS_MIN = 12; // a few bars are not drawn wider than one of so many
 
 function barsOf({ executions, days }: PlaybookHistory, step: string | null): Bar[] {
   if (step === null && days.length > 1) {
@@ -34,7 +35,7 @@ export function Trend({ history, step }: { history: PlaybookHistory; step: strin
   const [p50, p95] = [summary?.p50_s ?? null, summary?.p95_s ?? null];
   const most = Math.max(...bars.map((bar) => Math.max(bar.value, bar.upper ?? 0)), p95 ?? 0, 1e-6);
   const y = (value: number): number => HEIGHT - (value / most) * (HEIGHT - 8);
-  const wide = WIDTH / Math.max(bars.length, 1);
+  const wide = WIDTH / Math.max(bars.length, BARS_MIN);
   const byDay = step === null && history.days.length > 1;
   const title = `Duration of ${step ?? "the execution"}, ${byDay ? "by day (p50, and p95 above it)" : "by execution"}`;
   const level = (value: number | null, name: string) => value !== null && !byDay && (
@@ -61,7 +62,7 @@ export function Trend({ history, step }: { history: PlaybookHistory; step: strin
         {level(p50, "p50")}
         {level(p95, "p95")}
       </svg>
-      <div className="row trend-ends soft"><span className="grow">{bars[0]?.name.split(": ")[0]}</span><span>{bars.at(-1)?.name.split(": ")[0]}</span></div>
+      <div className="row trend-ends soft" style={{ width: `${String(Math.min(100, (100 * bars.length) / BARS_MIN))}%` }}><span className="grow">{bars[0]?.name.split(": ")[0]}</span><span>{bars.at(-1)?.name.split(": ")[0]}</span></div>
     </figure>
   );
 }

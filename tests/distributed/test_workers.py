@@ -1,0 +1,63 @@
+"""The list of workers shows what they run for all servers, on every server."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+from tests.distributed.cluster import Cluster, ClusterSize, open_cluster
+from tests.playbooks import HEAD
+
+SLOW = HEAD + (
+    'workload: {file: ""}\n'
+    'workflow:\n'
+    '- step: start\n'
+    '  tool: {kind: shell, argv: [sh, -c, "while [ ! -e $0 ]; do sleep 0.2; done", "{{ workload.file }}"]}\n'
+)  # fmt: skip
+GPU = HEAD + "workflow:\n- step: start\n  spec: {pool: gpu}\n  tool: {kind: shell, argv: ['true']}\n"
+
+
+async def _listed(cluster: Cluster, server: int) -> dict[str, Any]:
+    async with cluster.client(server) as client:
+        return await client.workers()
+
+
+def _running(listed: dict[str, Any]) -> set[str]:
+    return {frame["execution_id"] for worker in listed["workers"] for frame in worker["running"]}
+
+
+async def _start_on_both(cluster: Cluster, text: str, workload: dict[str, Any]) -> set[str]:
+    """Executions until each of two servers owns one."""
+    started: dict[str, int | None] = {}
+    while set(started.values()) != {0, 1}:
+        execution_id = await cluster.start(text, workload)
+        started[execution_id] = await cluster.owner(execution_id)
+    return set(started)
+
+
+async def _until_running(cluster: Cluster, executions: set[str]) -> None:
+    async def all_run() -> bool:
+        return all([_running(await _listed(cluster, server)) == executions for server in (0, 1)])
+
+    await cluster.until(all_run)
+
+
+def test_each_server_lists_what_workers_run_for_all_servers(tmp_path: Path) -> None:
+    with open_cluster(tmp_path, ClusterSize(servers=2, workers=2)) as cluster:
+        executions = asyncio.run(_start_on_both(cluster, SLOW, {"file": str(tmp_path / "file")}))
+        waiting = asyncio.run(_start_on_both(cluster, GPU, {}))
+        asyncio.run(_until_running(cluster, executions))
+        for server in (0, 1):
+            listed = asyncio.run(_listed(cluster, server))
+            assert listed["complete"] is True
+            assert {each["pool"]: each["waiting"] for each in listed["pools"]} == {"default": 0, "gpu": len(waiting)}
+        cluster.servers[1].send(signal.SIGSTOP)  # it still has its lease
+        try:
+            listed = asyncio.run(_listed(cluster, 0))
+        finally:
+            cluster.servers[1].send(signal.SIGCONT)
+        assert listed["complete"] is False
+        assert _running(listed) < executions
+        (tmp_path / "file").touch()

@@ -1,0 +1,64 @@
+"""The caches of folded logs: several pages of one execution share one fold."""
+
+from __future__ import annotations
+
+import asyncio
+
+from noetl.adapters.memory import MemoryStore
+from noetl.clock import SystemClock
+from noetl.ports import Append, LogRow
+from noetl.server.log_readers import RunsCache, TimelineCache
+from tests.unit.views.playing import played
+
+LOOP = """
+workflow:
+- step: start
+  loop: {in: "{{ ['a', 'b', 'c'] }}", iterator: name}
+  tool: {kind: http, url: x}
+"""
+
+
+class CountingStore(MemoryStore):
+    """It counts the facts that are read."""
+
+    facts_read = 0
+
+    async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
+        rows = await super().read(execution_id, after, up_to)
+        self.facts_read += sum(len(row.facts) for row in rows)
+        return rows
+
+
+async def _filled() -> tuple[CountingStore, int]:
+    store, log = CountingStore(SystemClock(), 1), played(LOOP).log
+    owner = (await store.own("s", [0], 60.0)).epochs[0]
+    facts = tuple(event.fact for event in log)
+    assert await store.append([Append("e", 1, log[0].at, facts, owner, "running")]) == [None]
+    return store, len(facts)
+
+
+def test_records_of_runs_come_from_a_timeline_that_somebody_views() -> None:
+    async def read() -> None:
+        store, count = await _filled()
+        timelines = TimelineCache(store, SystemClock())
+        runs = RunsCache(store, timelines)
+        async with asyncio.TaskGroup() as tasks:  # as the panes of a page that is opened
+            viewed = tasks.create_task(timelines.get("e"))
+            shown = tasks.create_task(runs.query("e", lambda records: records.state.seq))
+        assert (viewed.result().state.seq, shown.result()) == (count, count)
+        assert await runs.query("e", lambda records: [*records.steps]) == ["start#1"]
+        assert store.facts_read == count
+
+    asyncio.run(read())
+
+
+def test_records_of_runs_need_no_timeline() -> None:
+    async def read() -> None:
+        store, count = await _filled()
+        timelines = TimelineCache(store, SystemClock())
+        runs = RunsCache(store, timelines)
+        assert await runs.query("e", lambda records: records.state.seq) == count
+        assert not timelines.has("e")
+        assert store.facts_read == count
+
+    asyncio.run(read())
