@@ -18,7 +18,7 @@ from noetl.output import JSON
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.params import OF_EXECUTION, READ, ContextParam, ExecutionId, response, route
-from noetl.server.subscriptions import disconnected, send_body
+from noetl.server.subscriptions import close_source, disconnected, send_body
 from noetl.views.documents import content_type
 
 log = structlog.get_logger(__name__)
@@ -163,9 +163,7 @@ async def _until(disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes])
                 return
             yield chunk
     finally:
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
+        await close_source(chunks)
 
 
 ROUTES = [result]
