@@ -173,7 +173,8 @@ async def _run(
     if location.error is not None:
         return _sent(_failed(execution, location.error, headers), request)
     result = None if location.output is None else await OutputLoader(context.services).load(location.output)
-    return _sent(Response(result, status_code=200, headers=headers), request)
+    encoded = msgspec.json.encode(result)  # the framework would send a text without its quotes
+    return _sent(Response(encoded, status_code=200, media_type="application/json", headers=headers), request)
 
 
 def wait_of(prefer: str | None) -> float:
