@@ -11,7 +11,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from tests.api.servers import ApiServer, serve
+from tests.api.servers import ROOT, ApiServer, serve
 from tests.playbooks import HEAD
 
 GATE = "{name: gate, kind: wait, signal: go}"
@@ -73,6 +73,19 @@ def test_a_long_answer_is_complete_and_in_order(tmp_path: Path) -> None:
         await server.api.register(ROWS.replace("tool: {kind: wait, signal: go}", "tool: {kind: noop}"))
         async with requested(server, {"count": 700}) as response:
             assert await response.read() == b"".join(b'{"row":%d}\n' % row for row in range(700))
+
+    serve(tmp_path, work)
+
+
+def test_the_example_of_the_guide_sends_what_the_guide_shows(tmp_path: Path) -> None:
+    guide = (ROOT / "docs" / "guides" / "inputs.md").read_text()
+    example = guide.partition("```yaml\n# progress.yaml\n")[2].partition("```")[0]
+    shown = guide.partition("/run/shop/progress\n")[2].partition("```")[0]
+
+    async def work(server: ApiServer) -> None:
+        await server.api.register(example)
+        assert (await server.api.ask("POST", "/run/shop/progress")).body.decode() == shown
+        assert shown
 
     serve(tmp_path, work)
 

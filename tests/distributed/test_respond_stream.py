@@ -14,7 +14,7 @@ from tests.api.test_respond_stream import FAILS, GATE, ROWS, pipeline
 from tests.distributed.cluster import SHORT_LEASE_S, Cluster, ClusterSize, open_cluster
 
 REQUESTS = 8  # one server owns all of these executions with a probability of one in 128
-PART_BYTES, PARTS = 20_000_000, 10
+PART_BYTES, PARTS = 100_000_000, 2
 LARGE = pipeline(
     "{name: small, kind: respond, more: true, body: \"first\\n\"}",
     f"{{name: make, kind: shell, sh: 'head -c {PART_BYTES} /dev/zero | tr \"\\0\" x'}}",
@@ -91,7 +91,6 @@ def test_the_answer_survives_the_owner_of_its_execution(tmp_path: Path) -> None:
 async def _large(cluster: Cluster) -> None:
     async with requested(cluster, LARGE, 0) as response:
         assert await response.content.readline() == b"first\n"
-        assert (await cluster.ended(id_of(response))).status == "ok"  # the client reads nothing meanwhile
         before_mb, size = _peak_mb(cluster), 0
         async for chunk in response.content.iter_any():
             size += len(chunk)
