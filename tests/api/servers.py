@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,6 +27,7 @@ from noetl.runtime.embedded import EmbeddedRuntime, open_local_store
 from noetl.server.app import make_app
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings, Services
+from noetl.telemetry.logs import start_logging
 from noetl.tool import Tools
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
@@ -150,6 +151,17 @@ class Shifted(SystemClock):
 
     def now(self) -> datetime:
         return self._clock.now() + self._by
+
+
+@contextmanager
+def logged() -> Iterator[io.StringIO]:
+    """The process log, as JSON lines."""
+    lines = io.StringIO()
+    stop = start_logging(lines)
+    try:
+        yield lines
+    finally:
+        stop()
 
 
 @asynccontextmanager

@@ -127,6 +127,7 @@ def test_a_body_over_its_limit_is_rejected(tmp_path: Path, path: str, limit: int
         assert answer.status == 400
         answer = await server.api.ask("POST", path, b'"' + b"x" * limit + b'"')
         assert (answer.status, answer.json["code"]) == (413, "body-too-large")
+        assert f"at most {limit:,} bytes" in answer.json["detail"]
 
         async def pieces() -> object:
             for _ in range(limit // 65_536 + 2):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl.output import JSON
 from noetl.server.routes.run import wait_of, workload_of
 from tests.api.servers import FAILING, HELLO, WAITING, ApiServer, serve
 from tests.playbooks import HEAD
@@ -14,6 +15,7 @@ TYPED = HEAD.replace("path: t", "path: shop/orders") + (
     "input: {day: {type: date, desc: the day}, size: {type: integer, default: 3}}\n"
     "workflow:\n- step: start\n  tool: {kind: noop, input: {day: '{{ workload.day }}', size: '{{ workload.size }}'}}\n"
 )
+RETURNS = "{kind: python, input: {value: '{{ workload.value }}'}, code: 'def main(value): return value'}\n"
 LARGE = HEAD.replace("path: t", "path: large") + (
     "workflow:\n- step: start\n  tool: {kind: python, code: 'def main(): return list(range(50_000))'}\n"
 )
@@ -27,6 +29,16 @@ def test_the_response_is_the_output_of_the_playbook(tmp_path: Path) -> None:
         id = answer.headers["noetl-execution-id"]
         assert answer.headers["location"] == f"/executions/{id}"
         assert (await server.api.get(f"/executions/{id}"))["status"] == "ok"
+
+    serve(tmp_path, work)
+
+
+@pytest.mark.parametrize("value", ["a text", "12", "", None, False, 1.5, []])
+def test_every_output_is_json(value: JSON, tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.api.register(HEAD + "workload: {value: null}\nworkflow:\n- step: start\n  tool: " + RETURNS)
+        answer = await server.api.ask("POST", "/run/t", {"value": value})
+        assert (answer.status, answer.json, answer.headers["content-type"]) == (200, value, "application/json")
 
     serve(tmp_path, work)
 

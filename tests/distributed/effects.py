@@ -7,6 +7,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 
 from aiohttp import web
 
@@ -20,7 +21,8 @@ class Effects:
     """`/call/NAME` answers at once, and `/gate/GATE/NAME` when the gate is open. Both return the name.
 
     `?full=7` waits until seven requests have been here at the same time; `?ms=300` waits for 300 ms more.
-    `?counted=a` counts the requests of that name at the same time.
+    `?counted=a` counts the requests of that name at the same time. With `&busy=8&retry_after=5`, the eighth request
+    of that name gets status 429 with `Retry-After: 5`.
     """
 
     def __init__(self) -> None:
@@ -30,6 +32,7 @@ class Effects:
         self.out = self.most = self.answered = 0
         self.at_once: Counter[str] = Counter()  # counted requests in progress, by their name
         self.most_at_once: Counter[str] = Counter()
+        self.arrivals: dict[str, list[datetime]] = {}  # of counted requests, by their name
         self._news = threading.Condition()
         self._gates: dict[str, asyncio.Event] = {}
         self._full = asyncio.Event()
@@ -61,6 +64,7 @@ class Effects:
 
     async def handle(self, request: web.Request) -> web.Response:
         what, _, name = request.path.strip("/").partition("/")
+        number = 0  # of a counted request, from 1
         with self._news:
             self.calls.append(name)
             self.keys[request.headers.get("Idempotency-Key", "")] += 1
@@ -69,6 +73,8 @@ class Effects:
             if (counted := request.query.get("counted")) is not None:
                 self.at_once[counted] += 1
                 self.most_at_once[counted] = max(self.most_at_once[counted], self.at_once[counted])
+                self.arrivals.setdefault(counted, []).append(_clock.now())
+                number = len(self.arrivals[counted])
             self._news.notify_all()
         try:
             if what == "gate":
@@ -85,6 +91,8 @@ class Effects:
                 if counted is not None:
                     self.at_once[counted] -= 1
                 self._news.notify_all()
+        if (busy := request.query.get("busy")) is not None and number == int(busy):
+            return web.Response(status=429, headers={"Retry-After": request.query["retry_after"]})
         return web.json_response({"name": name})
 
     async def serve(self, ready: threading.Event, over: asyncio.Event) -> None:

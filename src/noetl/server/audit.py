@@ -10,13 +10,12 @@ import asyncio
 from collections import deque
 from typing import Final
 
-import structlog
-
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.ports import AuditStore, AuditTrailEntry
 from noetl.server.auth import Caller
+from noetl.telemetry.logs import get_logger
 
 FLUSH_S: Final = 1.0  # between two writes of collected entries
 DENIED_S: Final = 60.0  # equal denied requests within this time are one entry
@@ -28,7 +27,7 @@ TEXT_CHARS_MAX: Final = 200  # of one field
 _STRANGER: Final = Caller("", "", frozenset())
 _SOMEONE: Final = Caller("*", "*", frozenset())  # several tokens
 
-log = structlog.get_logger(__name__)
+log = get_logger("api")
 
 
 class AuditTrail:

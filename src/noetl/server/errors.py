@@ -9,13 +9,19 @@ from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
-import structlog
 from litestar import Request, Response
-from litestar.exceptions import HTTPException, MethodNotAllowedException, NotFoundException, ValidationException
+from litestar.exceptions import (
+    HTTPException,
+    MethodNotAllowedException,
+    NotFoundException,
+    ValidationException,
+)
+from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
 from noetl.api.playbooks import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, InputError, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.net.inputs import SECRETS_PREFIX
+from noetl.telemetry.logs import get_logger
 from noetl.views.documents import problem_document
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -47,7 +53,7 @@ _PATH: Final = re.compile(r"(?<![\w:/.])/(?:[^\s\"/:]+/)+([^\s\"/:,;)]+)")
 PROBLEMS_MAX: Final = 1_000  # of a playbook that an error lists
 _FULL: Final = "storage full"  # the messages of all adapters begin with this
 
-log = structlog.get_logger(__name__)
+log = get_logger("api")
 
 
 class ApiError(Exception):
@@ -186,4 +192,7 @@ def handle_exception(request: Request[Any, Any, Any], error: Exception) -> Respo
         detail = f"there is no route {method} {path}: /schema/openapi.json lists all routes"
         code = _CODES[error.status_code]
         return error_response(ApiError(error.status_code, code, detail, error.headers))
+    if isinstance(error, RequestEntityTooLarge):
+        limit = request.route_handler.resolve_request_max_body_size()
+        return error_response(ApiError(413, "body-too-large", f"the body of this request has at most {limit:,} bytes"))
     return error_response(error)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
-import structlog
 from msgspec import Struct
 
 from noetl.addresses import is_loopback_host
@@ -52,7 +51,6 @@ _SECRET: Final = re.compile(r"[\w-]{43}", re.ASCII)
 _ERROR: Final = re.compile(r"[a-z_]{1,40}")
 
 T = TypeVar("T")
-log = structlog.get_logger(__name__)
 
 
 class OidcSettings(NamedTuple):

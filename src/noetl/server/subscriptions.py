@@ -126,6 +126,10 @@ class CompletionWaiter:
         self._until = services.clock.monotonic() + wait_s
         self._is_closed = is_closed
 
+    def restart(self, wait_s: float) -> None:
+        """Wait for so long from now on."""
+        self._until = self._services.clock.monotonic() + wait_s
+
     async def status(self) -> Status:
         """The current status. Raises NotFound."""
         status = await self._services.store.status(self._id)
@@ -260,9 +264,7 @@ class SubscriberResponse:
             subscriber.disconnect()
             watching.cancel()
             await asyncio.gather(watching, return_exceptions=True)
-            aclose = getattr(chunks, "aclose", None)
-            if aclose is not None:
-                await aclose()
+            await close_source(chunks)
 
     async def _send(self, send: Send, body: bytes, *, more: bool) -> None:
         async with asyncio.timeout(self._send_s):
@@ -278,6 +280,13 @@ async def disconnected(receive: Receive) -> None:
     """Return when the client is gone."""
     while (await receive())["type"] != "http.disconnect":
         continue
+
+
+async def close_source(chunks: AsyncIterator[bytes]) -> None:
+    """Let a generator release what it has open."""
+    close = getattr(chunks, "aclose", None)
+    if close is not None:
+        await close()
 
 
 async def send_body(send: Send, body: bytes, *, more: bool) -> None:

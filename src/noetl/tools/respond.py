@@ -57,6 +57,13 @@ class RespondInput(Struct, kw_only=True):
             examples=['"{{ output.ref }}"'],
         ),
     ] = None
+    more: Annotated[
+        bool,
+        Meta(
+            description="keep the answer open: the next `respond` of the execution adds its body to it. The first "
+            "`respond` without `more` ends the answer, and so does the end of the execution"
+        ),
+    ] = False
 
 
 class RespondPart(Struct, kw_only=True):
@@ -65,6 +72,7 @@ class RespondPart(Struct, kw_only=True):
     status: Annotated[int, Meta(description="status code of the answer")] = 200
     headers: Annotated[dict[str, str], Meta(description="headers of the answer, names in lower case")] = {}
     body: Annotated[str, Meta(description="`none`, `text`, `json`, or `stored` for a stored result")] = "none"
+    more: Annotated[bool, Meta(description="the next `respond` adds to the answer")] = False
 
 
 class RespondTool(Tool):
@@ -74,6 +82,12 @@ class RespondTool(Tool):
     execution is the answer, and later ones have no effect on it. If none is reached, the answer is the output
     of the playbook. In an execution that was started in another way, for example as a child, nothing is sent:
     `output.respond` and `output.data` say what the answer would have been.
+
+    With `more: true` the answer is a stream: status and headers are those of the first `respond`, and each `respond`
+    sends its body in the order of the log. Text and stored results are sent unchanged. A JSON value is a line
+    (`application/x-ndjson`), or a message if the `Content-Type` is `text/event-stream`. The answer is complete when
+    a `respond` without `more` ends it, or the execution ends `ok`. Otherwise the connection is closed in the middle
+    of the answer, so that the client notices: the execution failed or was cancelled, or sent nothing for 300 s.
     """
 
     kind = "respond"
@@ -109,7 +123,7 @@ body: {accepted: true}
             return failed("input", f"`body`: {error}")
         except NoetlError as error:
             return store_failure(error)
-        part = RespondPart(status=input.status, headers=headers, body=kind)
+        part = RespondPart(status=input.status, headers=headers, body=kind, more=input.more)
         return Output(data=body, ref=ref, own={"respond": to_builtins(part)})
 
 
@@ -142,8 +156,8 @@ def _body_kind(input: RespondInput) -> str:
         raise InvalidInput("give `body` or `ref`, not both")
     kind = "stored" if input.ref is not None else "text" if isinstance(input.body, str) else "json"
     kind = "none" if input.ref is None and input.body is None else kind
-    if kind != "none" and input.status in _BODILESS:
-        raise InvalidInput(f"an answer with status {input.status} has no body: leave out `body` and `ref`")
+    if (kind != "none" or input.more) and input.status in _BODILESS:
+        raise InvalidInput(f"an answer with status {input.status} has no body: leave out `body`, `ref` and `more`")
     return kind
 
 

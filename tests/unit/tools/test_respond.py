@@ -31,7 +31,7 @@ def failure(**fields: Any) -> tuple[str, str]:
 def test_the_output_says_what_the_answer_is(body: Any, kind: str) -> None:
     output = respond(status=201, headers={"X-Total": "3"}, body=body)
     assert output.data == body
-    assert output.own == {"respond": {"status": 201, "headers": {"x-total": "3"}, "body": kind}}
+    assert output.own == {"respond": {"status": 201, "headers": {"x-total": "3"}, "body": kind, "more": False}}
 
 
 @pytest.mark.parametrize(
@@ -67,6 +67,7 @@ def test_headers_are_limited() -> None:
 def test_some_statuses_have_no_body(status: int) -> None:
     assert respond(status=status).own["respond"]["status"] == status
     assert "has no body" in failure(status=status, body="x")[1]
+    assert "has no body" in failure(status=status, more=True)[1]
 
 
 def test_a_stored_result_of_this_execution_is_an_answer_and_another_is_not() -> None:

@@ -874,6 +874,8 @@ export interface paths {
          *
          *     The response is the output data of the playbook, or the answer of a `respond` task.
          *     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
+         *     With `more: true` it is a stream to which later `respond` tasks add; if it cannot be completed, the connection is
+         *     closed before its last chunk.
          *     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
          *     message of its error; one that takes longer than 300 s, or than `Prefer` permits, continues and gives 202.
          */

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import Annotated, Final
 
-import structlog
 from litestar import get
 from litestar.params import HeaderParameter, PathParameter
 from litestar.types import ASGIApp, HTTPResponseStartEvent, Receive, Scope, Send
@@ -18,10 +17,11 @@ from noetl.output import JSON
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.params import OF_EXECUTION, READ, ContextParam, ExecutionId, response, route
-from noetl.server.subscriptions import disconnected, send_body
+from noetl.server.subscriptions import close_source, disconnected, send_body
+from noetl.telemetry.logs import get_logger
 from noetl.views.documents import content_type
 
-log = structlog.get_logger(__name__)
+log = get_logger("api")
 BYTES: Final = "application/octet-stream"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -163,9 +163,7 @@ async def _until(disconnect: asyncio.Future[None], chunks: AsyncIterator[bytes])
                 return
             yield chunk
     finally:
-        close = getattr(chunks, "aclose", None)
-        if close is not None:
-            await close()
+        await close_source(chunks)
 
 
 ROUTES = [result]

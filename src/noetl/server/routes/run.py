@@ -18,7 +18,7 @@ from noetl.errors import NoetlError, NotFound, PlaybookError
 from noetl.net.inputs import Inputs
 from noetl.output import JSON, Failure
 from noetl.playbook.model import InputType
-from noetl.server.answers import KIND, AnswerFinder
+from noetl.server.answers import KIND, AnswerReader, response_of
 from noetl.server.auth import Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError, problem_details
 from noetl.server.log_readers import OutputLoader, locate_output
@@ -65,6 +65,8 @@ async def run(
 
     The response is the output data of the playbook, or the answer of a `respond` task.
     The answer of a `respond` task has its own status, headers and body. It is sent as soon as the log contains it.
+    With `more: true` it is a stream to which later `respond` tasks add; if it cannot be completed, the connection is
+    closed before its last chunk.
     The header `Noetl-Execution-Id` names the execution. An execution that fails gives 500 with the kind and the
     message of its error; one that takes longer than 300 s, or than `Prefer` permits, continues and gives 202.
     """
@@ -161,17 +163,18 @@ async def _run(
         headers = {"Noetl-Execution-Id": execution.id, "Location": f"/executions/{execution.id}"}
         if request.method == "GET":
             headers["Cache-Control"] = "no-store"
-        finder = await _finder_of(context.services, execution) if wait_s else None
-        has_ended = await execution.has_ended(None if finder is None else finder.has_answer)
-        if finder is not None and await finder.has_answer():
-            return finder.response(headers)
+        reader = await _reader_of(context.services, execution) if wait_s else None
+        has_ended = await execution.has_ended(None if reader is None else reader.has_part)
+        if reader is not None and await reader.has_part():
+            return response_of(context, reader, headers)
         if not has_ended:
             return _sent(Response(await execution.response(), status_code=202, headers=headers), request)
     location = await locate_output(context.services, execution.id)
     if location.error is not None:
         return _sent(_failed(execution, location.error, headers), request)
     result = None if location.output is None else await OutputLoader(context.services).load(location.output)
-    return _sent(Response(result, status_code=200, headers=headers), request)
+    encoded = msgspec.json.encode(result)  # the framework would send a text without its quotes
+    return _sent(Response(encoded, status_code=200, media_type="application/json", headers=headers), request)
 
 
 def wait_of(prefer: str | None) -> float:
@@ -189,13 +192,13 @@ def _sent(made: Response[Any], request: Request[Any, Any, Any]) -> ASGIApp:
     return made.to_asgi_response(None, request)
 
 
-async def _finder_of(services: Services, execution: StartedExecution) -> AnswerFinder | None:
+async def _reader_of(services: Services, execution: StartedExecution) -> AnswerReader | None:
     """None: no task of the playbook is of kind `respond`, so the log need not be read while it runs."""
     digest = execution.digest or (await services.listing.head(execution.id)).digest
     with suppress(NoetlError):  # a playbook that this server cannot read may answer
         if not (await services.playbooks.by_digest(digest)).uses(KIND):
             return None
-    return AnswerFinder(services, execution.id)
+    return AnswerReader(services, execution.id)
 
 
 def _failed(execution: StartedExecution, error: Failure, headers: dict[str, str]) -> Response[Any]:

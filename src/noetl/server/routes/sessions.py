@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
-import structlog
 from litestar import Request, Response, delete, get, post
 from litestar.datastructures import Cookie
 from litestar.params import JSONBody, PathParameter, QueryParameter
@@ -30,6 +29,7 @@ from noetl.server.params import (
 from noetl.server.params import response as described
 from noetl.server.routes.admin import whoami_of
 from noetl.server.sessions import SESSION_COOKIE
+from noetl.telemetry.logs import get_logger
 
 ATTEMPT_COOKIE: Final = "noetl-sign-in"
 _PUBLIC: Final = {SCOPE: PUBLIC}
@@ -37,7 +37,7 @@ _REDIRECTS: Final[dict[str, Any]] = {"include_in_schema": False, "security": [{}
 _ENDED: Final = {204: described(None, "The session has ended, or there was none")}
 _ANSWER: Final = ("code", "state", "error", "iss")  # the parameters of the callback
 
-log = structlog.get_logger(__name__)
+log = get_logger("api")
 
 
 @route(get, _PUBLIC, "sessions", "/session", "How the web UI can sign in", security=[{}])
