@@ -35,7 +35,7 @@ class ExposedPlaybooks:
         self._known: BoundedCache[str, ExposedPlaybook] = BoundedCache(2 * READ_MAX)
 
     async def tools(self, context: VerbContext) -> dict[str, ExposedPlaybook]:
-        """By name. Paths that give the same name have longer names: no agent calls another playbook than it means."""
+        """By name. Paths that give the same name have longer names, so that an agent calls what it means."""
         found: list[ExposedPlaybook] = []
         for each in await context.session.playbooks.list(limit=READ_MAX):
             if len(found) >= SHOWN_MAX:

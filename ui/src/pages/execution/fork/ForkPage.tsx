@@ -45,7 +45,7 @@ function Runs({ title, tone, items }: { title: string; tone: string; items: read
   );
 }
 
-/** The secret inputs of a text. An execution that has ended with ok has none any more; others hand theirs over. */
+/** The secret inputs of a text. An execution that has ended with ok no longer has them; others hand theirs over. */
 function secretInputs(text: string, isOk: boolean): Input[] {
   const inputs = parseInputs(text).filter((each) => each.kind === "secret");
   if (isOk) return inputs;

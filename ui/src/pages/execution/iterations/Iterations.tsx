@@ -18,7 +18,7 @@ import { usePages } from "./usePages";
 
 const STATUSES = ["ok", "failed", "running", "waiting"] as const;
 
-/** An iteration that waits when its loop ends does not run any more. */
+/** An iteration that waits when its loop ends will not run. */
 const statusName = (status: string, run: RunBar): string => (status === "waiting" && run.ended_at != null ? "not run" : status);
 
 interface IterationRowProps {
