@@ -81,6 +81,8 @@ def descendants_of(pid: int, most: int, *, stop: bool = False) -> list[int]:
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     control.set_inheritable(False)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # drops one that came while it was blocked
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _become_subreaper()
     _raise_priority()
     _limit_processes()

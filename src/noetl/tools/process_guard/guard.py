@@ -223,16 +223,21 @@ async def _wait_for_exit(loop: AbstractEventLoop, process: subprocess.Popen[byte
 
 
 def _start_process(channel: int) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", "-X", "utf8", str(CHILD), str(channel)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env={},
-        cwd="/",
-        pass_fds=(channel,),
-        start_new_session=True,  # signals from the worker's terminal, such as Ctrl-C, must not reach it
-    )
+    """Signals of the worker's terminal, such as Ctrl-C, do not reach it, not even before it has its own session."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the guard drops it and unblocks it
+    try:
+        return subprocess.Popen(
+            [sys.executable, "-I", "-S", "-X", "utf8", str(CHILD), str(channel)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            pass_fds=(channel,),
+            start_new_session=True,
+        )
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def new_folder(prefix: str, user: ToolUser | None) -> str:
