@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import re
@@ -98,6 +99,13 @@ class StrictNatsClient(Client):
             if self._server_info.get("auth_required"):
                 raise AuthorizationError from error
             raise
+
+    async def _send_ping(self, future: asyncio.Future[bool] | None = None) -> None:
+        """nats-py sends the ping before messages that wait to be sent, so that `flush` could return before them."""
+        if self._pending and self._transport is not None and self.is_connected:
+            waiting, self._pending, self._pending_data_size = self._pending, [], 0
+            self._transport.writelines(waiting)
+        await super()._send_ping(future)
 
     async def _connect_to_server(self, s: Srv) -> None:
         if self._transport is not None:
