@@ -198,7 +198,7 @@ def test_an_execution_is_started_paused_gone_on_with_cancelled_and_taken_up(clie
     assert (code, started["status"]) == (0, "running")
     id = started["execution_id"]
     assert client.json("pause", id) == (0, {"execution_id": id, "status": "paused"})
-    assert "paused already" in client.call("pause", id).stdout
+    assert "already paused" in client.call("pause", id).stdout
     assert client.json("resume", id, "--detach") == (0, {"execution_id": id, "status": "running"})
     done = client.call("signal", id, "another")
     assert (done.returncode, "nothing waits for the signal" in done.stderr) == (1, True)

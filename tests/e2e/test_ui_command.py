@@ -69,4 +69,4 @@ def test_whoever_only_looks_sets_nothing_going_and_resume_goes_on_with_the_right
 def test_a_postgresql_is_looked_at_through_its_servers(tmp_path: Path) -> None:
     done = Workspace(tmp_path).call("ui", "--no-browser", "--db", "postgresql://db/noetl")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "open the address of one in the browser" in done.stderr
+    assert "open the address of a server in the browser" in done.stderr

@@ -42,6 +42,7 @@ EVERY: list[Command] = [
     commands.Resume(),
     Cancel(reason="enough"),
     commands.Close(),
+    commands.Exceed(error=Failure(kind="limit", message="too large")),
     commands.Retry(step="a", from_start=True),
     commands.SetBreakpoint(place="a.b", when="{{ iter.index == 1 }}", once=True, by="me"),
     commands.ClearBreakpoint(place="a.b"),
