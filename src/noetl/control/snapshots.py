@@ -78,15 +78,11 @@ class Snapshots:
     async def _submit(self, live: LiveExecution) -> None:
         """The next commit ends it, even if nothing else happens."""
         with suppress(Rejected, Unavailable):  # it is measured again after a reload
-            await self._control.submit(live, None, _nothing)
+            await self._control.submit(live, None, lambda: None)
 
 
 def _size(count: int) -> str:
     return f"{count / MIB:,.0f} MiB" if count >= MIB else f"{count:,} bytes"
-
-
-def _nothing() -> None:
-    """The answer that only confirms the commit."""
 
 
 async def read_snapshot(store: EventStore, execution_id: str) -> tuple[State | None, list[LogRow]]:
