@@ -6,7 +6,6 @@ The context passes each syntax tree to the handler of its kind and limits how de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import NamedTuple, Protocol, TypeAlias
 
 from noetl.template import nodes
@@ -136,6 +135,8 @@ class CompileContext:
         # Searching for a similar name takes about a millisecond, so only the first few faults get one.
         if len(self.faults) >= _HINTS_MAX or len(name) > _NAME_CHARS_MAX:
             return None
+        from difflib import get_close_matches
+
         close = get_close_matches(name, list(known), n=1)
         return f'did you mean "{close[0]}"?' if close else None
 
