@@ -12,7 +12,10 @@ from noetl.playbook.source import Document, plain
 _READ: Final = r"""\bworkload((?:\s*\.\s*[A-Za-z_]\w*|\s*\[\s*['"][^'"\]]{1,200}['"]\s*\])+)"""
 _PART: Final = r"""\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"]"""
 # `{{ workload }}`, `workload[name]` and `workload.items()`
-_WHOLE: Final = r"""(?s)\{[{%](?:(?!\}\}|%\}).){0,1000}?\bworkload\b(?:\s*\.\s*(?:get|items|keys|values)\s*\(|(?!\s*\.\s*[A-Za-z_]|\s*\[\s*['"]))"""
+_WHOLE: Final = (
+    r"""(?s)\{[{%](?:(?!\}\}|%\}).){0,1000}?\bworkload\b"""
+    r"""(?:\s*\.\s*(?:get|items|keys|values)\s*\(|(?!\s*\.\s*[A-Za-z_]|\s*\[\s*['"]))"""
+)
 _CTX: Final = r"""\bctx\s*(?:\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"])"""
 _WHOLE_CTX: Final = _WHOLE.replace("workload", "ctx")
 _READS_MAX: Final = 10_000

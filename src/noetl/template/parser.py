@@ -24,12 +24,20 @@ _TOKEN: Final = re.compile(
     r"|(?P<operator>//|\*\*|==|!=|>=|<=|[-+/*%~\[\](){}><=.:|,]))"
 )
 _OPENING: Final = {"(": ")", "[": "]", "{": "}"}
-_NESTING: Final = frozenset({"(", "[", "{", "+", "-", "not", "else"})
+_NESTING: Final = ("(", "[", "{", "+", "-", "not", "else")
 _CONSTANTS: Final = {"true": True, "false": False, "none": None, "True": True, "False": False, "None": None}
 _KEYWORDS: Final = frozenset({"and", "or", "not", "in", "is", "if", "else"})
-_COMPARISONS: Final = {"==": "eq", "!=": "ne", ">": "gt", ">=": "gteq", "<": "lt", "<=": "lteq"}
-_LEVELS: Final = {"+": 1, "-": 1, "~": 2, "*": 3, "/": 3, "//": 3, "%": 3, "**": 4}  # a higher one binds tighter
+_COMPARISONS: Final = {
+    "==": "eq", "!=": "ne", ">": "gt", ">=": "gteq", "<": "lt", "<=": "lteq", "in": "in", "not": "notin"
+}  # fmt: skip
+_NOT, _COMPARED = 3, 4
+_LEVELS: Final = {  # an operator with a higher level binds tighter
+    "or": 1, "and": 2, **dict.fromkeys(_COMPARISONS, _COMPARED),
+    "+": 5, "-": 5, "~": 6, "*": 7, "/": 7, "//": 7, "%": 7, "**": 8,
+}  # fmt: skip
 _OPERATIONS: Final[dict[str, type[nodes.BinExprNode]]] = {
+    "or": nodes.OrNode,
+    "and": nodes.AndNode,
     "+": nodes.AddNode,
     "-": nodes.SubNode,
     "*": nodes.MulNode,
@@ -136,7 +144,7 @@ class _Expression:
         raise _Uncommon
 
     def parse(self) -> nodes.ExprNode:
-        if sum(kind in _NESTING for kind in self._kinds) > NESTING_MAX:
+        if sum(map(self._kinds.count, _NESTING)) > NESTING_MAX:
             raise _Uncommon
         made = self._tuple("end")
         if made is None or self._kinds[self._at] != "end":
@@ -170,60 +178,39 @@ class _Expression:
         return nodes.TupleNode(self._line, items)
 
     def _choice(self) -> nodes.ExprNode:
-        made = self._either()
+        made = self._operation(1)
         while self._skip("if"):
-            test = self._either()
+            test = self._operation(1)
             made = nodes.CondExprNode(self._line, test, made, self._choice() if self._skip("else") else None)
         return made
 
-    def _either(self) -> nodes.ExprNode:
-        made = self._both()
-        while self._skip("or"):
-            made = nodes.OrNode(self._line, made, self._both())
-        return made
-
-    def _both(self) -> nodes.ExprNode:
-        made = self._negation()
-        while self._skip("and"):
-            made = nodes.AndNode(self._line, made, self._negation())
-        return made
-
-    def _negation(self) -> nodes.ExprNode:
-        return nodes.NotNode(self._line, self._negation()) if self._skip("not") else self._comparison()
-
-    def _comparison(self) -> nodes.ExprNode:
-        made = self._calculation(1)
-        operands: list[nodes.OperandNode] = []
-        while (sign := self._comparison_sign()) is not None:
-            operands.append(nodes.OperandNode(self._line, sign, self._calculation(1)))
-        return nodes.CompareNode(self._line, made, operands) if operands else made
-
-    def _comparison_sign(self) -> str | None:
-        kind = self._kinds[self._at]
-        if kind in _COMPARISONS:
-            self._at += 1
-            return _COMPARISONS[kind]
-        if kind == "in":
-            self._at += 1
-            return "in"
-        if kind == "not" and self._kinds[self._at + 1] == "in":
-            self._at += 2
-            return "notin"
-        return None
-
-    def _calculation(self, lowest: int) -> nodes.ExprNode:
-        """Operators that bind at least as tight as this level. All of them, also `**`, group from the left."""
-        made = self._signed(filters=True)
+    def _operation(self, lowest: int) -> nodes.ExprNode:
+        """Operators of at least this level. All of them, also `**`, group from the left."""
+        if lowest <= _NOT and self._skip("not"):
+            made: nodes.ExprNode = nodes.NotNode(self._line, self._operation(_NOT))
+        else:
+            made = self._signed(filters=True)
         while (level := _LEVELS.get(kind := self._kinds[self._at], 0)) >= lowest:
-            if kind == "~":
+            if level == _COMPARED:
+                made = self._comparison(made)
+            elif kind == "~":
                 texts = [made]
                 while self._skip("~"):
-                    texts.append(self._calculation(level + 1))
+                    texts.append(self._operation(level + 1))
                 made = nodes.ConcatNode(self._line, texts)
             else:
                 self._at += 1
-                made = _OPERATIONS[kind](self._line, made, self._calculation(level + 1))
+                made = _OPERATIONS[kind](self._line, made, self._operation(level + 1))
         return made
+
+    def _comparison(self, left: nodes.ExprNode) -> nodes.ExprNode:
+        operands: list[nodes.OperandNode] = []
+        while (sign := _COMPARISONS.get(self._kinds[self._at])) is not None:
+            self._at += 1
+            if sign == "notin":
+                self._expect("in")
+            operands.append(nodes.OperandNode(self._line, sign, self._operation(_COMPARED + 1)))
+        return nodes.CompareNode(self._line, left, operands)
 
     def _signed(self, *, filters: bool) -> nodes.ExprNode:
         """A value with its sign, its subscripts, and its filters and tests."""
