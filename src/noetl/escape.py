@@ -9,15 +9,13 @@ import re
 import unicodedata
 
 # Controls, bidirectional overrides, invisible spaces, lone surrogates: all can hide or forge text.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
-)
+_UNSAFE = "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff\ufffe\uffff]"
 _SPACE = re.compile(r"\s+")
 
 
 def visible(text: str) -> str:
     """The text with each unsafe character replaced by a symbol, such as `␛` for escape."""
-    return text if text.isascii() and text.isprintable() else _UNSAFE.sub(_symbol, text)
+    return text if text.isascii() and text.isprintable() else re.sub(_UNSAFE, _symbol, text)
 
 
 def _symbol(found: re.Match[str]) -> str:

@@ -12,9 +12,7 @@ import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, Final, Literal, NamedTuple
-from urllib.parse import unquote, urlsplit
 
-import re2
 from msgspec.json import decode, encode
 from msgspec.structs import replace
 
@@ -39,10 +37,6 @@ _CONTROL = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
 _TEXT_MEDIA = ("xml", "yaml", "csv", "javascript", "x-www-form-urlencoded", "sql", "html")
 _NUMERIC = b"0123456789+-.eE"
 _NINES = bytes.maketrans(b"012345678", b"999999999")
-_OPTIONS = re2.Options()
-_OPTIONS.max_mem = 1 << 28
-_OPTIONS.log_errors = False
-_OPTIONS.never_capture = True
 
 
 class Form(NamedTuple):
@@ -62,7 +56,7 @@ class _Finder:
         self._read = read
         self._view = view
         seeks = sorted({"".join(form.core[:SEEK_CHARS]) for form in forms})
-        self._seek: Any = re2.compile("|".join(seeks), _OPTIONS)
+        self._seek: Any = _compiled("|".join(seeks))
 
     def is_in(self, body: bytes) -> bool:
         """Whether a form may be in the text. It is quick, because most texts contain none."""
@@ -78,7 +72,17 @@ class _Finder:
     @cached_property
     def _pattern(self) -> Any:
         """The full pattern. It is compiled only when there is something to hide."""
-        return re2.compile("|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms), _OPTIONS)
+        return _compiled("|".join(f"{form.head}{''.join(form.core)}{form.tail}" for form in self._forms))
+
+
+def _compiled(pattern: str) -> Any:
+    import re2  # only where there is something to hide
+
+    options = re2.Options()
+    options.max_mem = 1 << 28
+    options.log_errors = False
+    options.never_capture = True
+    return re2.compile(pattern, options)
 
 
 def _unchanged(body: bytes) -> bytes:
@@ -273,6 +277,8 @@ def _leaves(value: JSON) -> Iterator[str]:
 
 
 def _password(value: str) -> Iterator[str]:
+    from urllib.parse import unquote, urlsplit
+
     try:
         password = urlsplit(value).password
     except ValueError:
@@ -315,6 +321,8 @@ def _cut_off(characters: list[str], least: int) -> Form:
 
 def _character(character: str) -> str:
     """All encodings of one character, the longest first."""
+    import re2
+
     quoted = re2.escape(character)
     if character.isascii() and character.isalnum():
         return f"{quoted}"

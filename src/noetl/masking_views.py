@@ -11,18 +11,18 @@ from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
 
 # Escapes of characters that are usually not escaped: only then is a text read a second time.
-_UNUSUAL: Final = re.compile(
+_UNUSUAL: Final = (
     rb"%(?:25)*(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])|\\+(?:x|u00)(?:3[0-9]|[46][1-9a-fA-F]|[57][0-9aA])"
     rb"|&(?:amp;)*#(?:0*(?:4[89]|5[0-7]|6[5-9]|[78][0-9]|90|9[7-9]|1[01][0-9]|12[0-2])|[xX]0*[3-7][0-9a-fA-F]);"
     rb"|&(?:amp;)*(?!(?:amp|lt|gt|quot|apos|nbsp);)[A-Za-z]{2,8};"
 )
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = (
     rb"%(?:25)*([0-9a-fA-F]{2})|\\+x([0-9a-fA-F]{2})"
     rb"|\\+u([dD][89abAB][0-9a-fA-F]{2})\\+u([dD][c-fC-F][0-9a-fA-F]{2})|\\+u([0-9a-fA-F]{4})|\\+U([0-9a-fA-F]{8})"
     rb"|&(?:amp;)*#([0-9]{1,7});|&(?:amp;)*#[xX]([0-9a-fA-F]{1,6});|&(?:amp;)*([A-Za-z]{2,8});"
 )
-_BREAKS: Final = re.compile(rb"(?:\s|\\+[rnt])+")
-_SEPARATORS: Final = re.compile(rb"(?:[\s:.,-]|\\+[rntx]|0[xX])+")
+_BREAKS: Final = rb"(?:\s|\\+[rnt])+"
+_SEPARATORS: Final = rb"(?:[\s:.,-]|\\+[rntx]|0[xX])+"
 
 
 _Replaced: TypeAlias = Callable[[re.Match[bytes]], bytes]
@@ -52,19 +52,19 @@ def unescaped(body: bytes) -> bytes | None:
     """The text without escapes; None: it has none that matter."""
     if b"%" not in body and b"\\" not in body and b"&" not in body:
         return None
-    return _ESCAPE.sub(_decoded, body) if _UNUSUAL.search(body) else None
+    return re.sub(_ESCAPE, _decoded, body) if re.search(_UNUSUAL, body) else None
 
 
 def unbroken(body: bytes) -> bytes | None:
     """The text without white space; None: it has none."""
-    made = _BREAKS.sub(b"", body) if b"\\" in body else body.translate(None, b" \t\r\n\v\f")
+    made = re.sub(_BREAKS, b"", body) if b"\\" in body else body.translate(None, b" \t\r\n\v\f")
     return made if len(made) < len(body) else None
 
 
 def unseparated(body: bytes) -> bytes | None:
     """The text without the separators of hex digits; None: it has none."""
     if b"\\" in body or b"0x" in body or b"0X" in body:
-        made = _SEPARATORS.sub(b"", body)
+        made = re.sub(_SEPARATORS, b"", body)
     else:
         made = body.translate(None, b" \t\r\n\v\f:.,-")
     return made if len(made) < len(body) else None
@@ -82,12 +82,12 @@ def unseparated_view(body: bytes) -> View:
     return _view(body, _SEPARATORS, _nothing)
 
 
-def _view(body: bytes, pattern: re.Pattern[bytes], replaced: _Replaced) -> View:
+def _view(body: bytes, pattern: bytes, replaced: _Replaced) -> View:
     made = bytearray()
     starts: list[int] = []
     pieces: list[tuple[int, int]] = []
     at = 0
-    for match in pattern.finditer(body):
+    for match in re.finditer(pattern, body):
         if match.start() > at:
             starts.append(len(made))
             pieces.append((at, 0))

@@ -7,13 +7,13 @@ to import: import heavy libraries inside `run`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from noetl.cache import LazyMapping
+from noetl.entry_points import entry_points
 from noetl.errors import NotFound, Rejected
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Kind, Kinds, record_of
@@ -239,11 +239,19 @@ class Tool(Protocol):
         return
 
 
+class ToolPoint(Protocol):
+    """Where a tool is: an entry point."""
+
+    def load(self) -> type[Tool]:
+        """Import the tool."""
+        ...
+
+
 class Tools:
     """The installed tool kinds. A tool is imported at first use."""
 
     def __init__(
-        self, found: Mapping[str, EntryPoint], policy: AddressPolicy | None = None, user: ToolUser | None = None
+        self, found: Mapping[str, ToolPoint], policy: AddressPolicy | None = None, user: ToolUser | None = None
     ) -> None:
         self._found = found
         self._policy = policy or AddressPolicy()
@@ -255,13 +263,13 @@ class Tools:
 
         `user`: runs the programs of tasks; None: that of this process.
         """
-        return cls({point.name: point for point in entry_points(group="noetl.tools")}, policy, user)
+        return cls({point.name: point for point in entry_points("noetl.tools")}, policy, user)
 
     @classmethod
     def built_in(cls) -> Tools:
         """The kinds of NoETL itself, without those of plugins."""
-        points = entry_points(group="noetl.tools")
-        return cls({point.name: point for point in points if point.dist is not None and point.dist.name == "noetl"})
+        points = entry_points("noetl.tools")
+        return cls({point.name: point for point in points if point.distribution == "noetl"})
 
     def kinds(self) -> Kinds:
         """Descriptions of all kinds, for the playbook reader and the checks. Each is made at first use."""

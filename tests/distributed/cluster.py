@@ -27,7 +27,7 @@ from noetl.client import Client
 from noetl.clock import SystemClock
 from noetl.engine import facts
 from noetl.engine.facts import Fact
-from noetl.engine.snapshot import SCHEMA, thaw
+from noetl.engine.snapshot import schema, thaw
 from noetl.engine.state import State
 from noetl.ids import partition_of
 from noetl.ports import LogRow
@@ -283,7 +283,7 @@ class Cluster:
             query = "SELECT schema, body FROM noetl.snapshots WHERE execution_id = $1"
             kept = await connection.fetchrow(query, execution_id)
         assert (seq, status) == (state.seq, state.status)
-        if kept is None or kept["schema"] != SCHEMA:
+        if kept is None or kept["schema"] != schema():
             return []
         return replayed(execution_id, events, thaw(kept["body"]))
 

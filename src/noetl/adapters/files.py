@@ -11,7 +11,6 @@ import errno
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
@@ -170,6 +169,8 @@ async def spooled(execution_id: str, chunks: AsyncIterator[bytes]) -> AsyncItera
 
 async def _written(parts: list[bytes], file: IO[bytes] | None) -> IO[bytes]:
     """The file with the parts appended; a new one if there is none yet."""
+    import tempfile  # it imports many modules, and few processes buffer a stream
+
     target: IO[bytes] | None = file
     try:
         if target is None:

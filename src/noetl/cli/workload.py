@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from typing import Final, NamedTuple
 
 from noetl.errors import Rejected
@@ -30,6 +29,8 @@ class GivenCtx(NamedTuple):
         names = None if allow_extra or not self.values or not declared.text else declared.ctx_names()
         unknown = [] if names is None else [name for name in self.values if name not in names]
         if names is not None and unknown:
+            from difflib import get_close_matches
+
             near = get_close_matches(unknown[0], names, n=1)
             hint = f'did you mean "{near[0]}"?' if near else "correct the key, or add --allow-extra"
             raise UsageError(f'--ctx: the playbook does not use "ctx.{_cut(unknown[0])}"; {hint}')
@@ -174,6 +175,8 @@ def undeclared(
         if key not in declared:
             if name in reads:
                 continue
+            from difflib import get_close_matches
+
             near = get_close_matches(key, declared, n=1)
             hint = f'; did you mean "{path}{near[0]}"?' if near else ""
             yield f'the playbook\'s workload has no "{name}"{hint}'

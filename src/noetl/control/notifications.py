@@ -14,7 +14,6 @@ from collections.abc import Coroutine, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
-from urllib.parse import quote
 from uuid import UUID
 
 from noetl.control.heartbeats import TRANSIENT
@@ -74,7 +73,11 @@ class Notice(NamedTuple):
 
 def decision_url(public_url: str, execution_id: str, frame: str) -> str | None:
     """The page on which a person decides this wait, and no other."""
-    return f"{public_url}/ui/approvals/{execution_id}?frame={quote(frame)}" if public_url else None
+    if not public_url:
+        return None
+    from urllib.parse import quote
+
+    return f"{public_url}/ui/approvals/{execution_id}?frame={quote(frame)}"
 
 
 def notification_id(execution_id: str, notice: Notice) -> str:

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from noetl.control.live_execution import LiveExecution
-from noetl.engine.snapshot import SCHEMA, freeze, thaw
+from noetl.engine.snapshot import freeze, schema, thaw
 from noetl.engine.state import State
 from noetl.errors import Rejected, Unavailable
 from noetl.failpoints import failpoint
@@ -47,7 +47,7 @@ class Snapshots:
     def _take(self, live: LiveExecution) -> None:
         body = freeze(live.state)
         live.unsaved_bytes, live.saved_bytes = 0, len(body)
-        self._control.spawn(self._save(live.id, Snapshot(live.state.seq, SCHEMA, body)))
+        self._control.spawn(self._save(live.id, Snapshot(live.state.seq, schema(), body)))
 
     async def _save(self, execution_id: str, snapshot: Snapshot) -> None:
         failpoint("control.before-snapshot")
@@ -88,7 +88,7 @@ def _size(count: int) -> str:
 async def read_snapshot(store: EventStore, execution_id: str) -> tuple[State | None, list[LogRow]]:
     """The last usable snapshot and the rows after it. Without a snapshot: None and all rows."""
     snapshot = await store.snapshot(execution_id)
-    if snapshot is not None and snapshot.schema == SCHEMA:
+    if snapshot is not None and snapshot.schema == schema():
         with suppress(ValueError):  # a damaged snapshot: the log is complete
             return thaw(snapshot.body), await store.read(execution_id, snapshot.seq)
     return None, await store.read(execution_id)

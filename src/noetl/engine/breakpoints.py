@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from difflib import get_close_matches
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -109,6 +108,8 @@ def _check_place(program: Program, place: str) -> None:
         return
     if place == ANYWHERE or place in known:
         return
+    from difflib import get_close_matches
+
     near = get_close_matches(place, known, 1)
     step = place.partition(".")[0]
     others = [each for each in known if each.startswith(f"{step}.")] or [each for each in known if "." not in each]

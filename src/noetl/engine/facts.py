@@ -1,9 +1,8 @@
 """Everything that can happen to an execution. The log is append-only: facts are added, never changed.
 
-A fact holds what cannot be derived again: decisions, values, instants. `apply` derives the rest.
+A fact holds what cannot be derived again: decisions, values, instants. `apply` derives the rest. The annotations are
+not postponed, because the decoder of a log would have to evaluate each of them.
 """
-
-from __future__ import annotations
 
 from datetime import datetime
 from typing import Literal, TypeAlias

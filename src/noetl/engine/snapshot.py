@@ -1,12 +1,13 @@
 """A state as bytes and back. Values that runs and frames share are written once.
 
-`SCHEMA` names the shape of a state: a snapshot of another shape is dropped, and the log is read instead.
+`schema()` names the shape of a state: a snapshot of another shape is dropped, and the log is read instead.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator
+from functools import cache
 from itertools import zip_longest
 from typing import TypeAlias, get_args, get_type_hints
 
@@ -43,7 +44,7 @@ def freeze(state: State) -> bytes:
 def thaw(frozen: bytes) -> State:
     """The same state. Raises ValueError for bytes that `freeze` has not made."""
     try:
-        state, slots, values, links = msgspec.structs.astuple(_decode(frozen))
+        state, slots, values, links = msgspec.structs.astuple(_decoder().decode(frozen))
         for number, shared in links.items():  # A shared value has a lower number than the mappings that share it.
             values[number].update({key: values[inner] for key, inner in shared.items()})
         return _through(state, _filled(values, iter(slots)), lambda index: None if index == _NO_INDEX else index)
@@ -196,7 +197,16 @@ def _told(default: JSON) -> str:
     return repr(default) if made is None else f"a new {made.__name__}"
 
 
+@cache
+def schema() -> str:
+    """The name of the shape of a state. Most commands need none, and it takes milliseconds to make."""
+    described = msgspec.json.encode([FORMAT, shape_of(_Frozen)], order="sorted")
+    return hashlib.sha256(described).hexdigest()[:16]
+
+
+@cache
+def _decoder() -> msgspec.json.Decoder[_Frozen]:
+    return msgspec.json.Decoder(_Frozen)
+
+
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(_Frozen).decode
-_described = msgspec.json.encode([FORMAT, shape_of(_Frozen)], order="sorted")
-SCHEMA: str = hashlib.sha256(_described).hexdigest()[:16]

@@ -23,8 +23,8 @@ from noetl.template.compile import is_template
 VALUE_MAX = 60  # characters of a value that are displayed
 
 _SOLE = re.compile(r"\{\{-?(?P<inside>.*?)-?\}\}\Z", re.DOTALL)
-_NAMED_EVENT = re.compile(r"\bevent\.name == (['\"])(?P<name>[a-z.]+)\1")
-_OUTPUT_IS = re.compile(r"\boutput\.status == (['\"])(?P<status>ok|error)\1")
+_NAMED_EVENT = r"\bevent\.name == (['\"])(?P<name>[a-z.]+)\1"
+_OUTPUT_IS = r"\boutput\.status == (['\"])(?P<status>ok|error)\1"
 _EVENTS = {"step.failed": "failed", "step.done": "done", "loop.done": "loop done"}
 
 
@@ -46,8 +46,8 @@ def guard(when: When | None) -> str | None:
 
 def short_guard(words: str, length: int) -> str:
     """For a label: common conditions as one word, others shortened."""
-    words = _NAMED_EVENT.sub(lambda found: _EVENTS.get(found["name"], found["name"]), words)
-    return shorten(_OUTPUT_IS.sub(lambda found: found["status"], words), length)
+    words = re.sub(_NAMED_EVENT, lambda found: _EVENTS.get(found["name"], found["name"]), words)
+    return shorten(re.sub(_OUTPUT_IS, lambda found: found["status"], words), length)
 
 
 def value(data: JSON) -> str:

@@ -9,7 +9,6 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, date, datetime
-from difflib import get_close_matches
 from typing import NamedTuple
 
 from msgspec import UNSET, UnsetType, ValidationError, convert
@@ -18,7 +17,7 @@ from msgspec.structs import replace
 from noetl.errors import InputProblem
 from noetl.escape import one_line, shorten
 from noetl.net import describe
-from noetl.net.output_schema import FORMATS
+from noetl.net.output_schema import has_format
 from noetl.net.program import SECRET_INPUT
 from noetl.output import JSON
 from noetl.playbook.model import Credential, InputField, InputType, Playbook
@@ -118,12 +117,14 @@ class CompiledInput(NamedTuple):
     def _check(self, value: JSON) -> None:
         field = self.field
         if field.enum is not None and value not in field.enum:
+            from difflib import get_close_matches
+
             near = get_close_matches(str(value)[:_NAME_CHARS], list(map(str, field.enum)), n=1)
             hint = f'; did you mean "{near[0]}"?' if near else ""
             raise Misfit(f"expected one of {', '.join(map(describe.value, field.enum[:NAMES_MAX]))}{hint}")
         if self.pattern is not None and not _matches(self.pattern, value):
             raise Misfit(f"expected text that matches {field.pattern}")
-        if field.format is not None and not FORMATS[field.format].fullmatch(value):
+        if field.format is not None and not has_format(value, field.format):
             raise Misfit(f"expected text of the format {field.format}")
         measured, unit = _measured(field.type, value), _unit(field.type)
         if field.min is not None and measured < _measured_bound(field.type, field.min):
@@ -308,6 +309,8 @@ class Inputs:
         return each.fit(value if default is UNSET else merge(default, value))
 
     def _unknown(self, name: str) -> str:
+        from difflib import get_close_matches
+
         near = get_close_matches(name[:_NAME_CHARS], self.fields, n=1, cutoff=0.6)
         hint = f'; did you mean "{near[0]}"?' if near else ""
         names = [*self.fields][:NAMES_MAX]
@@ -369,6 +372,8 @@ def compile_inputs(playbook: Playbook) -> tuple[Inputs, list[InputFault]]:
     known = [field.name for field in playbook.inputs or ()]
     for name in playbook.workload:
         if name not in known:
+            from difflib import get_close_matches
+
             near = get_close_matches(name, known, n=1)
             message = f'"input" does not declare "{name}"' + (f'; did you mean "{near[0]}"?' if near else "")
             faults.append(InputFault("unknown-input", ("workload", name), message, f"{name}: {{type: …}}", key=True))

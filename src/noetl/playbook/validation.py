@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable
 
@@ -77,7 +76,9 @@ class ProblemReport:
             return None
         # The letters of a very short word occur in many unrelated longer words.
         cutoff = 0.6 if len(word) > 2 else 0.75
-        matches = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=cutoff)
+        from difflib import get_close_matches
+
+        matches = get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=cutoff)
         return matches[0] if matches else None
 
 

@@ -1,15 +1,14 @@
 """All settings that come from environment variables, each with its default and its documentation.
 
-The reference page and the defaults in help texts are made from this module.
+The reference page and the defaults in help texts are made from this module. It does not postpone annotations: to
+evaluate those of `Settings` later takes ten times as long, and every command needs them.
 """
-
-from __future__ import annotations
 
 import os
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple
 
 from msgspec import Struct
 
@@ -377,7 +376,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         return "Settings(***)"
 
     @classmethod
-    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> Settings:
+    def from_environment(cls, environment: Mapping[str, str] = os.environ) -> "Settings":
         found: dict[str, Any] = {field: environment.get(variable.name) for field, variable in variables().items()}
         # An empty variable counts as not set, except that an empty list of folders permits none.
         given = {field: value for field, value in found.items() if value or field == "secret_folders"}
@@ -455,8 +454,7 @@ def _number(name: str, text: str, wanted: str) -> float:
 @cache
 def variables() -> dict[str, Variable]:
     """The variables by field of Settings. Credentials may read other variables."""
-    hints = get_type_hints(Settings, include_extras=True)
-    return {field: hint.__metadata__[0] for field, hint in hints.items()}
+    return {field: hint.__metadata__[0] for field, hint in Settings.__annotations__.items()}
 
 
 def database_path(option: str | None, environment: Mapping[str, str] = os.environ) -> Path:

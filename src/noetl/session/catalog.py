@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Final, Literal, NamedTuple, TypeAlias
 
@@ -82,7 +81,9 @@ class PlaybookCatalog:
         catalog = self._catalog()
         before, after = [(await catalog.get(each.digest)).text.splitlines() for each in (earlier, later)]
         names = f"{path}@{earlier.version}", f"{path}@{later.version}"
-        lines = difflib.unified_diff(before, after, names[0], names[1], lineterm="")
+        from difflib import unified_diff
+
+        lines = unified_diff(before, after, names[0], names[1], lineterm="")
         return VersionDiff(path, earlier.version, later.version, "".join(f"{line}\n" for line in lines))
 
     async def archive(self, path: str) -> None:

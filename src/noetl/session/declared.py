@@ -9,15 +9,15 @@ from typing import Final, NamedTuple, TypeAlias
 from noetl.output import JSON
 from noetl.playbook.source import Document, plain
 
-_READ: Final = re.compile(r"""\bworkload((?:\s*\.\s*[A-Za-z_]\w*|\s*\[\s*['"][^'"\]]{1,200}['"]\s*\])+)""")
-_PART: Final = re.compile(r"""\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"]""")
+_READ: Final = r"""\bworkload((?:\s*\.\s*[A-Za-z_]\w*|\s*\[\s*['"][^'"\]]{1,200}['"]\s*\])+)"""
+_PART: Final = r"""\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"]"""
 # `{{ workload }}`, `workload[name]` and `workload.items()`
-_WHOLE: Final = re.compile(
-    r"""\{[{%](?:(?!\}\}|%\}).){0,1000}?\bworkload\b(?:\s*\.\s*(?:get|items|keys|values)\s*\(|(?!\s*\.\s*[A-Za-z_]|\s*\[\s*['"]))""",
-    re.DOTALL,
+_WHOLE: Final = (
+    r"""(?s)\{[{%](?:(?!\}\}|%\}).){0,1000}?\bworkload\b"""
+    r"""(?:\s*\.\s*(?:get|items|keys|values)\s*\(|(?!\s*\.\s*[A-Za-z_]|\s*\[\s*['"]))"""
 )
-_CTX: Final = re.compile(r"""\bctx\s*(?:\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"])""")
-_WHOLE_CTX: Final = re.compile(_WHOLE.pattern.replace("workload", "ctx"), re.DOTALL)
+_CTX: Final = r"""\bctx\s*(?:\.\s*([A-Za-z_]\w*)|\[\s*['"]([^'"\]]+)['"])"""
+_WHOLE_CTX: Final = _WHOLE.replace("workload", "ctx")
 _READS_MAX: Final = 10_000
 
 
@@ -32,9 +32,9 @@ class DeclaredWorkload(NamedTuple):
 
     def ctx_names(self) -> frozenset[str] | None:
         """The names below `ctx` that the text reads or writes; None: it reads `ctx` as a whole."""
-        if _WHOLE_CTX.search(self.text) is not None:
+        if re.search(_WHOLE_CTX, self.text) is not None:
             return None
-        return frozenset(dotted or quoted for dotted, quoted in _CTX.findall(self.text))
+        return frozenset(dotted or quoted for dotted, quoted in re.findall(_CTX, self.text))
 
 
 ANYTHING: Final = DeclaredWorkload(types={})  # of a playbook that cannot run: its problems are what matters
@@ -51,17 +51,17 @@ def declared_in(document: Document) -> DeclaredWorkload:
         workload if isinstance(workload, dict) else {},
         types,
         frozenset(_reads(text)),
-        _WHOLE.search(text) is not None,
+        re.search(_WHOLE, text) is not None,
         text,
     )
 
 
 def _reads(text: str) -> Iterator[str]:
-    for count, found in enumerate(_READ.finditer(text)):
+    for count, found in enumerate(re.finditer(_READ, text)):
         if count >= _READS_MAX:
             return
         path = ""
-        for dotted, quoted in _PART.findall(found[1]):
+        for dotted, quoted in re.findall(_PART, found[1]):
             path = f"{path}.{dotted or quoted}" if path else dotted or quoted
             yield path
 

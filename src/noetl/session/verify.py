@@ -12,7 +12,7 @@ from msgspec import Struct
 from noetl.control.live_execution import fold
 from noetl.engine import Event
 from noetl.engine.facts import Processed, Requested
-from noetl.engine.snapshot import SCHEMA, thaw
+from noetl.engine.snapshot import schema, thaw
 from noetl.engine.state import LIVE, State
 from noetl.engine.stored import marks_on
 from noetl.errors import Damaged, NotFound, PlaybookError
@@ -221,7 +221,7 @@ def compare(log: ExecutionLog, snapshot: Snapshot | None) -> ReplayReport:
     found: list[StoredDifference] = []
     at: int | None = None
     with readable(log.id):
-        if snapshot is not None and snapshot.schema == SCHEMA:
+        if snapshot is not None and snapshot.schema == schema():
             at = snapshot.seq
             fold(state, _up_to(log.rows, at))
             found += _by_snapshot(log, state, snapshot)

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.filters import FILTERS, OMITTED
 from noetl.template.filters.dates import check_format, check_step, check_unit
@@ -23,7 +22,7 @@ from noetl.template.registry import TAKES, Builtin, Parameter, take_any, take_it
 from noetl.template.tests import TESTS
 from noetl.template.values import JSON, MISSING, RECORDED, TemplateError, Undefined, kind_of, truth, undefined
 
-Called: TypeAlias = "nodes.Filter | nodes.Test | nodes.Call"
+Called: TypeAlias = "nodes.FilterNode | nodes.TestNode | nodes.CallNode"
 
 
 class Arguments(NamedTuple):
@@ -48,7 +47,7 @@ def arguments(tree: Called, context: CompileContext) -> Arguments:
         context.fault("not-allowed", "write the arguments one by one; * and ** are not supported", tree.lineno, "*")
     named: dict[str, Expr] = {}
     for keyword in tree.kwargs:
-        key, value = (keyword.key, keyword.value) if isinstance(keyword, nodes.Keyword) else ("", None)
+        key, value = (keyword.key, keyword.value) if isinstance(keyword, nodes.KeywordNode) else ("", None)
         if value is None:
             continue
         if key in named:
@@ -342,7 +341,7 @@ HIGHER_ORDER: dict[str, Callable[[str, Arguments, CompileContext], Prepare | Non
 _RECEIVERS = {"text": (str, "text"), "map": (dict, "a map"), "list": (list, "a list")}
 
 
-def compile_filter(tree: nodes.Filter, context: CompileContext) -> Expr:
+def compile_filter(tree: nodes.FilterNode, context: CompileContext) -> Expr:
     assert tree.node is not None, "filter blocks are rejected earlier"
     optional = tree.name in ("default", "d")
     source = context.expression(tree.node, optional=optional)
@@ -361,7 +360,7 @@ def compile_filter(tree: nodes.Filter, context: CompileContext) -> Expr:
     return Expr(lambda scope, meter: prepare(scope, meter)(run(scope, meter)), cost=entry.cost + cost + 6)
 
 
-def compile_test(tree: nodes.Test, context: CompileContext) -> Expr:
+def compile_test(tree: nodes.TestNode, context: CompileContext) -> Expr:
     optional = tree.name in ("defined", "undefined")
     source = context.expression(tree.node, optional=optional)
     args = arguments(tree, context)
@@ -394,18 +393,18 @@ def _applied(entry: Builtin, source: Expr, bound: Bound | None) -> Expr:
     return Expr(known if values else plain, cost=cost)
 
 
-def compile_call(tree: nodes.Call, context: CompileContext) -> Expr:
+def compile_call(tree: nodes.CallNode, context: CompileContext) -> Expr:
     called = tree.node
-    if isinstance(called, nodes.Name):
+    if isinstance(called, nodes.NameNode):
         return _function(called.name, tree, context)
-    if isinstance(called, nodes.Getattr):
+    if isinstance(called, nodes.GetattrNode):
         return _method(called, tree, context)
     context.expression(called)
     arguments(tree, context)
     return context.fault("not-allowed", "a value cannot be called", tree.lineno)
 
 
-def _function(name: str, tree: nodes.Call, context: CompileContext) -> Expr:
+def _function(name: str, tree: nodes.CallNode, context: CompileContext) -> Expr:
     args = arguments(tree, context)
     entry = FUNCTIONS.get(name)
     if entry is None:
@@ -425,7 +424,7 @@ def _nothing(_scope: Scope, _meter: Meter) -> JSON:
     return None
 
 
-def _method(called: nodes.Getattr, tree: nodes.Call, context: CompileContext) -> Expr:
+def _method(called: nodes.GetattrNode, tree: nodes.CallNode, context: CompileContext) -> Expr:
     receiver = context.expression(called.node)
     args = arguments(tree, context)
     name = called.attr

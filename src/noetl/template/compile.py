@@ -1,6 +1,6 @@
 """Templates: text with `{{ … }}`, compiled once and evaluated often, safely and within limits (D12–D17).
 
-Jinja2 parses the text; this package evaluates it over plain JSON values. A template knows which paths it
+The syntax is that of Jinja2; this package evaluates it over plain JSON values. A template knows which paths it
 reads and which functions it calls. It does not know which part of a playbook it belongs to.
 """
 
@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeAlias
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.context import CompileContext, Read, Run, Scope
 from noetl.template.expressions import HANDLERS, compile_path
 from noetl.template.filters import FILTERS, OMITTED
@@ -20,7 +19,7 @@ from noetl.template.projection import ProjectedPart, Projection, reads_data
 from noetl.template.shell import ShellPlacements
 from noetl.template.sql import SqlPlacements
 from noetl.template.statements import Binding, BodyCompiler, TextBlock, reject_statement
-from noetl.template.syntax import BadTemplate, Fault, parse, tag_sources
+from noetl.template.syntax import BadTemplate, Fault, parse
 from noetl.template.tests import TESTS
 from noetl.template.values import (
     JSON,
@@ -149,6 +148,8 @@ class Template:
         """The same error, with the author's expression at the start of its message."""
         text = " ".join(self.source.split())
         if error.tag is not None:
+            from noetl.template.jinja import tag_sources
+
             sources = tag_sources(self.source)
             text = sources[error.tag] if error.tag < len(sources) else text
         if len(text) > _QUOTED_CHARS_MAX:
@@ -261,13 +262,13 @@ def _bound_template(source: str, *, shell: bool) -> Template:
     return Template(source, run, context, typed=False, sole_path=None)
 
 
-def _sole(source: str, body: list[nodes.Node]) -> nodes.Expr | None:
+def _sole(source: str, body: list[nodes.Node]) -> nodes.ExprNode | None:
     """The expression of a template that is exactly one {{ }}, ignoring surrounding white space (D12)."""
     text = source.strip()
-    if not (text.startswith("{{") and text.endswith("}}") and len(body) == 1 and isinstance(body[0], nodes.Output)):
+    if not (text.startswith("{{") and text.endswith("}}") and len(body) == 1 and isinstance(body[0], nodes.OutputNode)):
         return None
-    parts = [part for part in body[0].nodes if not (isinstance(part, nodes.TemplateData) and part.data.isspace())]
-    return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateData) else None
+    parts = [part for part in body[0].nodes if not (isinstance(part, nodes.TemplateDataNode) and part.data.isspace())]
+    return parts[0] if len(parts) == 1 and not isinstance(parts[0], nodes.TemplateDataNode) else None
 
 
 def _text(block: TextBlock) -> Run:

@@ -6,11 +6,9 @@ The context passes each syntax tree to the handler of its kind and limits how de
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from typing import NamedTuple, Protocol, TypeAlias
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.template.syntax import Fault
 from noetl.template.values import JSON, ScopePath
@@ -49,7 +47,7 @@ class Expr(NamedTuple):
 
 
 Handler: TypeAlias = Callable[[JSON, "CompileContext"], Expr]
-PathHandler: TypeAlias = Callable[[nodes.Expr, "CompileContext", bool], Expr]
+PathHandler: TypeAlias = Callable[[nodes.ExprNode, "CompileContext", bool], Expr]
 
 
 class Projector(Protocol):
@@ -57,7 +55,7 @@ class Projector(Protocol):
 
     def is_part(self, tree: nodes.Node) -> bool: ...
 
-    def part(self, tree: nodes.Expr, context: CompileContext, *, truth_only: bool) -> Expr: ...
+    def part(self, tree: nodes.ExprNode, context: CompileContext, *, truth_only: bool) -> Expr: ...
 
     def whole(self) -> Expr: ...
 
@@ -99,16 +97,16 @@ class CompileContext:
             return self.fault("bad-template", message, tree.lineno)
         if self.is_part(tree):
             assert self.projector is not None
-            assert isinstance(tree, nodes.Expr)
+            assert isinstance(tree, nodes.ExprNode)
             return self.projector.part(tree, self, truth_only=truth_only)
         self._depth += 1
         self.truth_only = truth_only
         try:
-            if isinstance(tree, nodes.Name | nodes.Getattr | nodes.Getitem):
+            if isinstance(tree, nodes.NameNode | nodes.GetattrNode | nodes.GetitemNode):
                 return self._paths(tree, self, optional)
             handler = self._handlers.get(type(tree))
             if handler is None:
-                return self.fault("not-allowed", f"{type(tree).__name__} is not allowed in a template", tree.lineno)
+                return self.fault("not-allowed", f"{tree.kind} is not allowed in a template", tree.lineno)
             return handler(tree, self)
         finally:
             self._depth -= 1
@@ -137,6 +135,8 @@ class CompileContext:
         # Searching for a similar name takes about a millisecond, so only the first few faults get one.
         if len(self.faults) >= _HINTS_MAX or len(name) > _NAME_CHARS_MAX:
             return None
+        from difflib import get_close_matches
+
         close = get_close_matches(name, list(known), n=1)
         return f'did you mean "{close[0]}"?' if close else None
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from math import isfinite
 from typing import TypeAlias
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.calls import compile_call, compile_filter, compile_test
 from noetl.template.context import UNNAMED, Comparison, CompileContext, Expr, Handler, Run, Scope, constant
 from noetl.template.limits import EXPRESSION_DEPTH_MAX, INT_MAX, Meter, json_text
@@ -25,11 +24,11 @@ from noetl.template.values import (
     undefined,
 )
 
-Step: TypeAlias = "str | int | nodes.Expr"
+Step: TypeAlias = "str | int | nodes.ExprNode"
 LOOP_FIELDS = ("index", "index0", "first", "last", "length", "revindex", "revindex0")
 
 
-def compile_path(tree: nodes.Expr, context: CompileContext, optional: bool) -> Expr:
+def compile_path(tree: nodes.ExprNode, context: CompileContext, optional: bool) -> Expr:
     root, steps = _taken_apart(tree, context)
     if len(steps) > EXPRESSION_DEPTH_MAX:
         message = f"a path is too long (limit EXPRESSION_DEPTH_MAX: {EXPRESSION_DEPTH_MAX})"
@@ -40,7 +39,7 @@ def compile_path(tree: nodes.Expr, context: CompileContext, optional: bool) -> E
             break
         known.append(context.text(step) if isinstance(step, str) else step)
     rest = steps[len(known) :]
-    if not isinstance(root, nodes.Name):
+    if not isinstance(root, nodes.NameNode):
         start = context.expression(root)
         expr = _below(start, tuple(known)) if known else start
     elif root.name in context.variables:
@@ -62,27 +61,27 @@ def compile_path(tree: nodes.Expr, context: CompileContext, optional: bool) -> E
     return expr
 
 
-def _taken_apart(tree: nodes.Expr, context: CompileContext) -> tuple[nodes.Expr, list[Step]]:
+def _taken_apart(tree: nodes.ExprNode, context: CompileContext) -> tuple[nodes.ExprNode, list[Step]]:
     steps: list[Step] = []
     while True:
         if steps and context.is_part(tree):
             return tree, steps[::-1]
-        if isinstance(tree, nodes.Getattr):
+        if isinstance(tree, nodes.GetattrNode):
             steps.append(tree.attr)
-        elif isinstance(tree, nodes.Getitem):
+        elif isinstance(tree, nodes.GetitemNode):
             steps.append(_subscript(tree.arg))
         else:
             return tree, steps[::-1]
         tree = tree.node
 
 
-def _subscript(tree: nodes.Expr) -> Step:
+def _subscript(tree: nodes.ExprNode) -> Step:
     """A constant text or whole number is part of the path; any other subscript is an expression."""
     sign = 1
     inner = tree
-    if isinstance(tree, nodes.Neg):
+    if isinstance(tree, nodes.NegNode):
         sign, inner = -1, tree.node
-    if isinstance(inner, nodes.Const):
+    if isinstance(inner, nodes.ConstNode):
         if type(inner.value) is int:
             return sign * inner.value
         if type(inner.value) is str and sign == 1:
@@ -145,7 +144,7 @@ def _below(start: Expr, keys: ScopePath) -> Expr:
 
 
 def _next(start: Expr, step: Step, context: CompileContext) -> Expr:
-    if isinstance(step, nodes.Slice):
+    if isinstance(step, nodes.SliceNode):
         return _slice(start, step, context)
     if not isinstance(step, nodes.Node):
         return _below(start, (context.text(step) if isinstance(step, str) else step,))
@@ -163,7 +162,7 @@ def _next(start: Expr, step: Step, context: CompileContext) -> Expr:
     return Expr(subscript, label=f"{label}[…]", cost=start.cost + key.cost + 2)
 
 
-def _slice(start: Expr, tree: nodes.Slice, context: CompileContext) -> Expr:
+def _slice(start: Expr, tree: nodes.SliceNode, context: CompileContext) -> Expr:
     ends = [None if end is None else context.expression(end) for end in (tree.start, tree.stop, tree.step)]
     run, label = start.run, start.label
     missing = Undefined(f"{label}[…]")
@@ -194,7 +193,7 @@ def _slice(start: Expr, tree: nodes.Slice, context: CompileContext) -> Expr:
 _SCALARS = frozenset({str, int, float, bool, type(None)})
 
 
-def _literal(tree: nodes.Const, context: CompileContext) -> Expr:
+def _literal(tree: nodes.ConstNode, context: CompileContext) -> Expr:
     value = tree.value
     if type(value) is str:
         if any("\ud800" <= letter <= "\udfff" for letter in value):
@@ -205,7 +204,7 @@ def _literal(tree: nodes.Const, context: CompileContext) -> Expr:
     return constant(value)
 
 
-def _list(tree: nodes.List | nodes.Tuple, context: CompileContext) -> Expr:
+def _list(tree: nodes.ListNode | nodes.TupleNode, context: CompileContext) -> Expr:
     items = context.expressions(tree.items)
     if all(item.constant for item in items):
         return constant([item.value for item in items])
@@ -221,7 +220,7 @@ def _list(tree: nodes.List | nodes.Tuple, context: CompileContext) -> Expr:
     return Expr(build, cost=2 + _cost(items))
 
 
-def _map(tree: nodes.Dict, context: CompileContext) -> Expr:
+def _map(tree: nodes.DictNode, context: CompileContext) -> Expr:
     keys = context.expressions(pair.key for pair in tree.items)
     values = context.expressions(pair.value for pair in tree.items)
     for pair, key in zip(tree.items, keys, strict=True):
@@ -254,12 +253,12 @@ def truth_of(expr: Expr) -> Run:
     return lambda scope, meter: truth(run(scope, meter))
 
 
-def _operands(tree: nodes.BinExpr, context: CompileContext) -> list[Expr]:
+def _operands(tree: nodes.BinExprNode, context: CompileContext) -> list[Expr]:
     """The operands of `a and b and c`, which is a left-leaning tree, in order.
 
     In an `and`, a true operand before the last one is never the result: only its truth is used.
     """
-    truth_only, both = context.truth_only, isinstance(tree, nodes.And)
+    truth_only, both = context.truth_only, isinstance(tree, nodes.AndNode)
     trees = [tree.right]
     left = tree.left
     while type(left) is type(tree) and not context.is_part(left):
@@ -272,7 +271,7 @@ def _operands(tree: nodes.BinExpr, context: CompileContext) -> list[Expr]:
     ]
 
 
-def _both(tree: nodes.And, context: CompileContext) -> Expr:
+def _both(tree: nodes.AndNode, context: CompileContext) -> Expr:
     operands = _operands(tree, context)
     last = operands[-1].run
     if len(operands) == 2 and operands[0].boolean:
@@ -290,7 +289,7 @@ def _both(tree: nodes.And, context: CompileContext) -> Expr:
     return _logic(both, operands)
 
 
-def _either(tree: nodes.Or, context: CompileContext) -> Expr:
+def _either(tree: nodes.OrNode, context: CompileContext) -> Expr:
     operands = _operands(tree, context)
     last = operands[-1].run
     if len(operands) == 2 and operands[0].boolean:
@@ -312,13 +311,13 @@ def _logic(run: Run, operands: list[Expr]) -> Expr:
     return Expr(run, cost=2 * _cost(operands), boolean=all(operand.boolean for operand in operands))
 
 
-def _not(tree: nodes.Not, context: CompileContext) -> Expr:
+def _not(tree: nodes.NotNode, context: CompileContext) -> Expr:
     operand = context.expression(tree.node, optional=True, truth_only=True)
     run = truth_of(operand)
     return Expr(lambda scope, meter: not run(scope, meter), cost=1 + operand.cost, boolean=True)
 
 
-def _choice(tree: nodes.CondExpr, context: CompileContext) -> Expr:
+def _choice(tree: nodes.CondExprNode, context: CompileContext) -> Expr:
     truth_only = context.truth_only
     test = context.expression(tree.test, optional=True, truth_only=True)
     yes = context.expression(tree.expr1, truth_only=truth_only)
@@ -334,7 +333,7 @@ def _choice(tree: nodes.CondExpr, context: CompileContext) -> Expr:
     )
 
 
-def _compare(tree: nodes.Compare, context: CompileContext) -> Expr:
+def _compare(tree: nodes.CompareNode, context: CompileContext) -> Expr:
     left = context.expression(tree.expr)
     rights = context.expressions(operand.expr for operand in tree.ops)
     cost = 2 + left.cost + 2 * _cost(rights)
@@ -394,24 +393,24 @@ def _one_of(run: Run, values: frozenset[JSON]) -> Run:
     return one_of
 
 
-def _calculation(tree: nodes.BinExpr, context: CompileContext) -> Expr:
+def _calculation(tree: nodes.BinExprNode, context: CompileContext) -> Expr:
     left, right = context.expression(tree.left), context.expression(tree.right)
-    calculate, first, second = CALCULATIONS[type(tree).__name__], left.run, right.run
+    calculate, first, second = CALCULATIONS[tree.kind], left.run, right.run
     return Expr(
         lambda scope, meter: calculate(meter, first(scope, meter), second(scope, meter)),
         cost=3 + left.cost + right.cost,
     )
 
 
-def _sign(tree: nodes.UnaryExpr, context: CompileContext) -> Expr:
+def _sign(tree: nodes.UnaryExprNode, context: CompileContext) -> Expr:
     operand = context.expression(tree.node)
     if operand.constant and type(operand.value) in (int, float):
-        return constant(-operand.value if isinstance(tree, nodes.Neg) else operand.value)
-    signed, run = SIGNS[type(tree).__name__], operand.run
+        return constant(-operand.value if isinstance(tree, nodes.NegNode) else operand.value)
+    signed, run = SIGNS[tree.kind], operand.run
     return Expr(lambda scope, meter: signed(meter, run(scope, meter)), cost=2 + operand.cost)
 
 
-def _joined(tree: nodes.Concat, context: CompileContext) -> Expr:
+def _joined(tree: nodes.ConcatNode, context: CompileContext) -> Expr:
     parts = context.expressions(tree.nodes)
     runs = [part.run for part in parts]
 
@@ -436,26 +435,26 @@ def _cost(parts: list[Expr]) -> int:
 
 
 HANDLERS: dict[type, Handler] = {
-    nodes.Const: _literal,
-    nodes.List: _list,
-    nodes.Tuple: _list,
-    nodes.Dict: _map,
-    nodes.And: _both,
-    nodes.Or: _either,
-    nodes.Not: _not,
-    nodes.CondExpr: _choice,
-    nodes.Compare: _compare,
-    nodes.Add: _calculation,
-    nodes.Sub: _calculation,
-    nodes.Mul: _calculation,
-    nodes.Div: _calculation,
-    nodes.FloorDiv: _calculation,
-    nodes.Mod: _calculation,
-    nodes.Pow: _calculation,
-    nodes.Neg: _sign,
-    nodes.Pos: _sign,
-    nodes.Concat: _joined,
-    nodes.Filter: compile_filter,
-    nodes.Test: compile_test,
-    nodes.Call: compile_call,
+    nodes.ConstNode: _literal,
+    nodes.ListNode: _list,
+    nodes.TupleNode: _list,
+    nodes.DictNode: _map,
+    nodes.AndNode: _both,
+    nodes.OrNode: _either,
+    nodes.NotNode: _not,
+    nodes.CondExprNode: _choice,
+    nodes.CompareNode: _compare,
+    nodes.AddNode: _calculation,
+    nodes.SubNode: _calculation,
+    nodes.MulNode: _calculation,
+    nodes.DivNode: _calculation,
+    nodes.FloorDivNode: _calculation,
+    nodes.ModNode: _calculation,
+    nodes.PowNode: _calculation,
+    nodes.NegNode: _sign,
+    nodes.PosNode: _sign,
+    nodes.ConcatNode: _joined,
+    nodes.FilterNode: compile_filter,
+    nodes.TestNode: compile_test,
+    nodes.CallNode: compile_call,
 }

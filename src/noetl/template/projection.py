@@ -10,8 +10,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.context import CompileContext, Expr, Read, Run, Scope
 from noetl.template.limits import Meter
 from noetl.template.values import JSON, RECORDED, TemplateError, Undefined, truth
@@ -39,7 +38,7 @@ class Projection:
     def is_part(self, tree: nodes.Node) -> bool:
         return not self._inside and _is_closed(tree)
 
-    def part(self, tree: nodes.Expr, context: CompileContext, *, truth_only: bool) -> Expr:
+    def part(self, tree: nodes.ExprNode, context: CompileContext, *, truth_only: bool) -> Expr:
         self._inside = True
         try:
             expr = context.expression(tree, truth_only=truth_only)
@@ -73,29 +72,29 @@ def _is_closed(tree: nodes.Node) -> bool:
     trees = [tree]
     while trees:
         each = trees.pop()
-        if isinstance(each, nodes.Name):
+        if isinstance(each, nodes.NameNode):
             if each.name not in _STEADY:
                 return False
         elif _is_data(each):
             data = True
-        elif isinstance(each, nodes.Call) and isinstance(each.node, nodes.Name):
+        elif isinstance(each, nodes.CallNode) and isinstance(each.node, nodes.NameNode):
             if each.node.name in RECORDED or each.node.name == "omit":
                 return False
-            trees.extend(each.iter_child_nodes(exclude=("node",)))
+            trees.extend(child for child in each.children() if child is not each.node)
         else:
-            trees.extend(each.iter_child_nodes())
+            trees.extend(each.children())
     return data
 
 
 def _is_data(tree: nodes.Node) -> bool:
     """Is it `output.data` or `output['data']`?"""
-    if not isinstance(tree, nodes.Getattr | nodes.Getitem) or not isinstance(tree.node, nodes.Name):
+    if not isinstance(tree, nodes.GetattrNode | nodes.GetitemNode) or not isinstance(tree.node, nodes.NameNode):
         return False
     if tree.node.name != "output":
         return False
-    if isinstance(tree, nodes.Getattr):
+    if isinstance(tree, nodes.GetattrNode):
         return tree.attr == "data"
-    return isinstance(tree.arg, nodes.Const) and tree.arg.value == "data"
+    return isinstance(tree.arg, nodes.ConstNode) and tree.arg.value == "data"
 
 
 def _digest(tree: nodes.Node) -> str:
@@ -105,8 +104,8 @@ def _digest(tree: nodes.Node) -> str:
     while rest:
         each = rest.pop()
         if isinstance(each, nodes.Node):
-            parts_text.append(type(each).__name__)
-            rest.extend(value for _, value in each.iter_fields())
+            parts_text.append(each.kind)
+            rest.extend(each.field_values())
         elif isinstance(each, list | tuple):
             parts_text.append(f"{len(each)} of")
             rest.extend(each)

@@ -1,14 +1,12 @@
 """Regular expressions with RE2, whose search time is linear, charged by their worst case.
 
-Only this module imports re2. Patterns have no look-around and no back references.
+Patterns have no look-around and no back references. RE2 is imported with the first one.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-
-import re2
 
 from noetl.template.limits import (
     PATTERN_CHARS_MAX,
@@ -19,9 +17,6 @@ from noetl.template.limits import (
 )
 from noetl.template.values import JSON, TemplateError
 
-_OPTIONS = re2.Options()
-_OPTIONS.log_errors = False
-_OPTIONS.max_mem = PATTERN_MEMORY_MAX
 _SMALL = 32  # instructions up to which RE2 uses its fast matcher
 _REFERENCE = re.compile(r"\\(?:(\d{1,2})|g<(\w{1,100})>|(\\))")
 # Patterns that never look far beyond their match: single characters, and at most one repetition at the end.
@@ -36,8 +31,13 @@ class Pattern:
     def __init__(self, text: str) -> None:
         if len(text) > PATTERN_CHARS_MAX:
             raise limit_exceeded("PATTERN_CHARS_MAX", f"the pattern has {len(text):,} characters")
+        import re2
+
+        options = re2.Options()
+        options.log_errors = False
+        options.max_mem = PATTERN_MEMORY_MAX
         try:
-            self.regexp = re2.compile(text, _OPTIONS)
+            self.regexp = re2.compile(text, options)
         except re2.error as error:
             raise TemplateError(f'the pattern "{text[:60]}" is not valid: {_reason(error)}') from None
         except UnicodeEncodeError:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.context import CompileContext
 from noetl.template.sql import SqlPlacement, joined
 
@@ -19,13 +18,13 @@ class ShellPlacements:
     def __init__(self, context: CompileContext) -> None:
         self._context = context
 
-    def parts(self, trees: list[nodes.Expr]) -> Iterator[str | SqlPlacement]:
+    def parts(self, trees: list[nodes.ExprNode]) -> Iterator[str | SqlPlacement]:
         """Texts and tags in order."""
         for item in joined(trees, self._context):
             if isinstance(item, str):
                 yield item
             else:
-                raw = isinstance(item, nodes.Filter) and item.name == "raw_shell"
+                raw = isinstance(item, nodes.FilterNode) and item.name == "raw_shell"
                 yield SqlPlacement(item, "name" if raw else "value")
 
     def leave(self) -> None:

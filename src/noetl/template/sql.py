@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.context import CompileContext
 
 BindMode: TypeAlias = Literal["value", "name", "list"]
@@ -30,7 +29,7 @@ _SIGN = "write SQL keywords and punctuation outside the braces: {% if not loop.l
 class SqlPlacement(NamedTuple):
     """A {{ }} and how its value is inserted."""
 
-    expression: nodes.Expr
+    expression: nodes.ExprNode
     mode: BindMode  # bound · written as a quoted name · each item bound
 
 
@@ -45,7 +44,7 @@ class SqlPlacements:
         self._text = ""  # the end of the preceding text; "": none since the last tag
         self.empty = True  # so far there was only white space
 
-    def parts(self, trees: list[nodes.Expr]) -> Iterator[str | SqlPlacement]:
+    def parts(self, trees: list[nodes.ExprNode]) -> Iterator[str | SqlPlacement]:
         """Texts and tags in order. Quotes that contain exactly one tag are removed."""
         items = joined(trees, self._context)
         for index, item in enumerate(items):
@@ -55,7 +54,7 @@ class SqlPlacements:
             else:
                 after = items[index + 1] if index + 1 < len(items) else None
                 beyond = items[index + 2] if index + 2 < len(items) else ""
-                if isinstance(after, nodes.Expr) and self._is_quoted(item, after, beyond):
+                if isinstance(after, nodes.ExprNode) and self._is_quoted(item, after, beyond):
                     items[index + 2] = str(beyond)[1:]
                     item = item[:-1]
                 self._read(item)
@@ -65,7 +64,7 @@ class SqlPlacements:
         """Call this where a statement of the template starts or ends: the adjacent text is not known."""
         self._text = " "
 
-    def _is_quoted(self, before: str, tag: nodes.Expr, after: str | nodes.Expr) -> bool:
+    def _is_quoted(self, before: str, tag: nodes.ExprNode, after: str | nodes.ExprNode) -> bool:
         if not isinstance(after, str) or not before.endswith("'") or _mode(tag) != "value":
             return False
         if not after.startswith("'") or after.startswith("''"):
@@ -105,7 +104,7 @@ class SqlPlacements:
         elif sign == ")" and self._brackets:
             self._brackets.pop()
 
-    def _placed(self, expression: nodes.Expr, following: str | None) -> SqlPlacement:
+    def _placed(self, expression: nodes.ExprNode, following: str | None) -> SqlPlacement:
         """`following` is the text after the tag; None if another tag follows."""
         mode = _mode(expression)
         label = _label(expression)
@@ -124,7 +123,7 @@ class SqlPlacements:
         self._text = ""
         return SqlPlacement(expression, mode)
 
-    def _in_quotes(self, expression: nodes.Expr, label: str) -> None:
+    def _in_quotes(self, expression: nodes.ExprNode, label: str) -> None:
         if self._open in ("--", "/*"):
             message, fix = f"{label} is inside an SQL comment", "use a template comment: {# … #}"
         elif self._open in ('"', "`"):
@@ -150,15 +149,15 @@ class SqlPlacements:
         # extract(year FROM …), similar functions, and IS DISTINCT FROM take a value.
         return before != "DISTINCT" and (not self._brackets or self._brackets[-1] in ("SELECT", "WITH"))
 
-    def _fault(self, code: str, expression: nodes.Expr, message: str, fix: str) -> None:
+    def _fault(self, code: str, expression: nodes.ExprNode, message: str, fix: str) -> None:
         self._context.fault(code, message, expression.lineno, _path(expression) or None, fix)
 
 
-def joined(trees: list[nodes.Expr], context: CompileContext) -> list[str | nodes.Expr]:
+def joined(trees: list[nodes.ExprNode], context: CompileContext) -> list[str | nodes.ExprNode]:
     """Join texts that are separated only by a comment of the template."""
-    items: list[str | nodes.Expr] = []
+    items: list[str | nodes.ExprNode] = []
     for expression in trees:
-        if not isinstance(expression, nodes.TemplateData):
+        if not isinstance(expression, nodes.TemplateDataNode):
             items.append(expression)
         elif items and isinstance(items[-1], str):
             items[-1] += context.text(expression.data)
@@ -174,29 +173,29 @@ def _last(text: str) -> SqlToken | None:
     return last
 
 
-def _mode(expression: nodes.Expr) -> BindMode:
-    return _FILTERS.get(expression.name, "value") if isinstance(expression, nodes.Filter) else "value"
+def _mode(expression: nodes.ExprNode) -> BindMode:
+    return _FILTERS.get(expression.name, "value") if isinstance(expression, nodes.FilterNode) else "value"
 
 
-def _is_sign(expression: nodes.Expr) -> bool:
+def _is_sign(expression: nodes.ExprNode) -> bool:
     """Can its value be a keyword or punctuation, such as the comma between the iterations of a loop?"""
-    if isinstance(expression, nodes.CondExpr):
+    if isinstance(expression, nodes.CondExprNode):
         return any(_is_sign(each) for each in (expression.expr1, expression.expr2) if each is not None)
     return (
-        isinstance(expression, nodes.Const)
+        isinstance(expression, nodes.ConstNode)
         and isinstance(expression.value, str)
         and expression.value != ""
         and expression.value.strip().upper() in _SIGNS
     )
 
 
-def _path(expression: nodes.Expr) -> str:
+def _path(expression: nodes.ExprNode) -> str:
     """A path as the author wrote it; "" for another expression. It does not recurse: trees have any depth."""
     parts: list[str] = []
-    while not isinstance(expression, nodes.Name):
-        if isinstance(expression, nodes.Getattr):
+    while not isinstance(expression, nodes.NameNode):
+        if isinstance(expression, nodes.GetattrNode):
             parts.append(expression.attr)
-        elif not isinstance(expression, nodes.Filter):
+        elif not isinstance(expression, nodes.FilterNode):
             return ""
         if expression.node is None:
             return ""
@@ -204,7 +203,7 @@ def _path(expression: nodes.Expr) -> str:
     return ".".join([expression.name, *reversed(parts)])
 
 
-def _label(expression: nodes.Expr) -> str:
+def _label(expression: nodes.ExprNode) -> str:
     path = _path(expression)
     return f'"{path[:60]}"' if path else "a value"
 

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
-from jinja2 import nodes
-
+from noetl.template import nodes
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.expressions import truth_of
 from noetl.template.limits import Meter, json_text
@@ -70,20 +69,20 @@ class BodyCompiler:
     def block(self, body: list[nodes.Node]) -> TextBlock:
         block = TextBlock()
         for tree in body:
-            if isinstance(tree, nodes.Output):
+            if isinstance(tree, nodes.OutputNode):
                 if self._sql_placements is not None:
                     self._sql(tree.nodes, self._sql_placements, block)
                     continue
                 for part in tree.nodes:
                     self._output(part, block)
-            elif isinstance(tree, nodes.If):
+            elif isinstance(tree, nodes.IfNode):
                 self._allow("if", tree)
                 self._if(tree, block)
-            elif isinstance(tree, nodes.For):
+            elif isinstance(tree, nodes.ForNode):
                 self._allow("for", tree)
                 self._for(tree, block)
             else:
-                kind = type(tree).__name__
+                kind = tree.name if isinstance(tree, nodes.OtherStatementNode) else tree.kind
                 reject_statement(_STATEMENTS.get(kind, kind.lower()), tree.lineno, self._context)
         return block
 
@@ -91,15 +90,15 @@ class BodyCompiler:
         if not self._statements:
             reject_statement(name, tree.lineno, self._context)
 
-    def _output(self, tree: nodes.Expr, block: TextBlock) -> None:
-        if isinstance(tree, nodes.TemplateData):
+    def _output(self, tree: nodes.ExprNode, block: TextBlock) -> None:
+        if isinstance(tree, nodes.TemplateDataNode):
             block.add(_constant(self._context.text(tree.data)), 2)
         else:
             tag = self._tag()
             expr = self._context.expression(tree)
             block.add(_written(_marked(_text_of(expr.run), tag)), expr.cost + 4)
 
-    def _sql(self, trees: list[nodes.Expr], sql: SqlPlacements | ShellPlacements, block: TextBlock) -> None:
+    def _sql(self, trees: list[nodes.ExprNode], sql: SqlPlacements | ShellPlacements, block: TextBlock) -> None:
         for part in sql.parts(trees):
             if isinstance(part, SqlPlacement):
                 tag = self._tag()
@@ -114,7 +113,7 @@ class BodyCompiler:
         self._tags += 1
         return self._tags - 1
 
-    def _if(self, tree: nodes.If, block: TextBlock) -> None:
+    def _if(self, tree: nodes.IfNode, block: TextBlock) -> None:
         branches: list[tuple[Run, TextBlock]] = []
         cost = 0
         for branch in (tree, *tree.elif_):
@@ -133,7 +132,7 @@ class BodyCompiler:
 
         block.add(choose, cost + max(otherwise.cost, *(body.cost for _, body in branches)))
 
-    def _for(self, tree: nodes.For, block: TextBlock) -> None:
+    def _for(self, tree: nodes.ForNode, block: TextBlock) -> None:
         context = self._context
         tag = self._tag()
         if tree.recursive:
@@ -268,13 +267,12 @@ def _slot(name: str, context: CompileContext) -> int:
 
 def _assignment(target: nodes.Node, context: CompileContext) -> Callable[[list[JSON], JSON], None]:
     """A function that assigns an item to the variable of a loop, or its parts to several variables."""
-    if isinstance(target, nodes.Name):
+    if isinstance(target, nodes.NameNode):
         slot = _slot(target.name, context)
         return lambda slots, item: slots.__setitem__(slot, item)
-    names = (
-        [part.name for part in target.items if isinstance(part, nodes.Name)] if isinstance(target, nodes.Tuple) else []
-    )
-    if not isinstance(target, nodes.Tuple) or len(names) != len(target.items):
+    targets = target.items if isinstance(target, nodes.TupleNode) else [target]
+    names = [each.name for each in targets if isinstance(each, nodes.NameNode)]
+    if len(names) != len(targets):
         context.fault(
             "not-allowed", "the target of a loop is one variable, or several separated by commas", target.lineno
         )

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.engine.snapshot import SCHEMA, freeze
+from noetl.engine.snapshot import freeze, schema
 from noetl.ports import Snapshot
 from noetl.runtime.embedded import open_local_store
 from noetl.views.log import events_of, folded
@@ -16,7 +16,7 @@ from tests.unit.cli.executed import ENDED, changed, mixed_file
 from tests.unit.cli.invoke import run_replay
 
 
-def keep(db: str, seq: int, *, schema: str = SCHEMA, word: str = "hi") -> None:
+def keep(db: str, seq: int, *, schema: str = schema(), word: str = "hi") -> None:
     """A snapshot after a fact, with a workload that may be another than the log's."""
 
     async def work() -> None:
@@ -65,7 +65,7 @@ def test_a_snapshot_of_another_shape_is_not_looked_at(tmp_path: Path, capsys: py
 
 def test_a_snapshot_that_can_not_be_read_is_a_difference(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     db = mixed_file(tmp_path)
-    changed(db, "INSERT INTO snapshots VALUES (?, ?, ?, ?)", ENDED, 20, SCHEMA, b"{")
+    changed(db, "INSERT INTO snapshots VALUES (?, ?, ?, ?)", ENDED, 20, schema(), b"{")
     assert run_replay(ENDED, "plain", db) == 1
     assert capsys.readouterr().out.splitlines()[0] == f"{ENDED}: 33 facts, 1 difference, with the snapshot at 20"
 

@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from noetl.engine import handle
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import TaskDone, Token
-from noetl.engine.snapshot import SCHEMA, freeze, shape_of, thaw
+from noetl.engine.snapshot import freeze, schema, shape_of, thaw
 from noetl.engine.state import Frame, LoopState, Run, State
 from noetl.output import JSON, Failure, Output
 from noetl.testing.scenario import Player, played
@@ -164,5 +164,5 @@ def test_another_default_is_another_shape() -> None:
 
 
 def test_the_shape_has_a_name_and_no_addresses_in_it() -> None:
-    assert re.fullmatch("[0-9a-f]{16}", SCHEMA)
+    assert re.fullmatch("[0-9a-f]{16}", schema())
     assert "0x" not in str(shape_of(State))

@@ -86,3 +86,18 @@ def test_after_the_fuel_is_used_up_all_further_parts_are_errors() -> None:
     found = [entry for _, entry in evaluate_parts(compile_value(values).projected().parts, scope)]
     assert "is" in found[0]
     assert "needs too much work" in found[-1]["error"]
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("{{ output.data.n + 1 }}", "4afcab77165d6d8a"),
+        (
+            "{{ output.data.l | selectattr('id', 'eq', workload.id) | map(attribute='name') | list }}",
+            "edde061aa39597ff",
+        ),
+        ("{{ output.data['a'][1:3] not in [(1, 2), {'k': -3}] and output.data is not none }}", "c80b1b3478c2689d"),
+    ],
+)
+def test_keys_stay_the_same_because_logs_contain_them(text: str, key: str) -> None:
+    assert keys(text) == [key]

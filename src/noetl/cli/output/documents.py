@@ -16,7 +16,7 @@ from noetl.output import JSON
 from noetl.session.errors import UsageError
 from noetl.session.sources import STDIN, reason_of
 
-_FORGING = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]")
+_FORGING = "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufffe\uffff]"
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,7 +45,7 @@ def _harmless(encoded: bytes) -> str:
     text = encoded.decode()
     if text.isascii() and "\x7f" not in text:
         return text
-    return _FORGING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_FORGING, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 # Files that commands write: replaced in one step, so that none is ever half written.

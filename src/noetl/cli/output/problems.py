@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,15 +15,15 @@ from noetl.views.styled_text import Styled
 
 SOURCE_COLUMNS_MAX = 160
 SEVERITIES: tuple[Severity, ...] = ("error", "warning", "info")
-_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")  # what YAML counts as the end of a line
-_FORGING = re.compile("[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
+_BREAK = "\r\n|[\n\r\x85\u2028\u2029]"  # what YAML counts as the end of a line
+_FORGING = "[\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]"
 
 
 class Excerpts:
     """Source lines with a caret below, from the text that was checked."""
 
     def __init__(self, text: str, columns: int = SOURCE_COLUMNS_MAX) -> None:
-        self.lines = _BREAK.split(text)
+        self.lines = re.split(_BREAK, text)
         self.columns = min(columns, SOURCE_COLUMNS_MAX)
 
     def at(self, mark: Mark) -> tuple[str, str] | None:
@@ -94,8 +93,10 @@ def tally(problems: Sequence[Problem]) -> list[Styled]:
 
 def as_json(problems: Iterable[Problem]) -> str:
     """One array. Characters that could forge text on a terminal are escaped."""
+    import json
+
     text = json.dumps([problem_document(problem) for problem in problems], ensure_ascii=False, indent=2)
-    return _FORGING.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+    return re.sub(_FORGING, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_problems(found: Sequence[Problem], text: str, screen: Screen, *, coloured: bool | None = None) -> None:

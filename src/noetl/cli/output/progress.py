@@ -6,7 +6,6 @@ A fact costs little, because loops produce hundreds of thousands; a view draws a
 from __future__ import annotations
 
 import asyncio
-import shutil
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
@@ -535,6 +534,8 @@ class LiveView:
 
         table = Table.grid(padding=(0, 2))
         rows = list(self._progress.rows.values())
+        import shutil
+
         room = max(1, min(ROWS_MAX, shutil.get_terminal_size().lines - 4))
         for row in rows[:room]:
             table.add_row(*self._cells(row))

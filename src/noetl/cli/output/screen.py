@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TextIO
@@ -15,7 +14,7 @@ from noetl.views.styled_text import Style, Styled
 MINUTE, HOUR, DAY = 60, 3_600, 86_400
 DAYS_AGO_MAX = 30  # then the date is shown
 SHORT_CHARS = 18  # of an id in a hint: its millisecond and 12 random bits, so that it stays unique
-_COMMAND = re.compile(r"(?:: |see )noetl [a-z]+( [^ :;]+)*\Z")  # at the end of an error message
+_COMMAND = r"(?:: |see )noetl [a-z]+( [^ :;]+)*\Z"  # at the end of an error message
 
 
 def short(execution_id: str) -> str:
@@ -25,7 +24,7 @@ def short(execution_id: str) -> str:
 
 def with_hint(message: str, hint: str) -> str:
     """A command at the end of a message gets the option that leads it to the same place."""
-    return f"{message}{hint}" if _COMMAND.search(message) else message
+    return f"{message}{hint}" if re.search(_COMMAND, message) else message
 
 
 def duration(seconds: float | None) -> str:
@@ -109,6 +108,8 @@ class Screen:
         """Its width now: a window can be resized."""
         if not self.stream.isatty():
             return PLAIN_COLUMNS
+        import shutil
+
         return max(COLUMNS_MIN, min(shutil.get_terminal_size().columns, COLUMNS_MAX))
 
     def line(self, *pieces: Styled | str) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 from base64 import b64decode as _b64decode
 from base64 import b64encode as _b64encode
-from urllib.parse import quote_from_bytes
 
 import msgspec
 
@@ -149,6 +148,8 @@ def _quoted(meter: Meter, text: str, *, query: bool) -> str:
     data = _bytes(meter, text)
     meter.charge(2 * len(data))
     meter.allocate(8 * len(data))
+    from urllib.parse import quote_from_bytes
+
     quoted = quote_from_bytes(data, safe=b"" if query else b"/")
     return meter.keep(quoted.replace("%20", "+") if query else quoted)
 
