@@ -80,6 +80,7 @@ def names_in_call(call: str) -> frozenset[str]:
     return frozenset(names)
 
 
+@lru_cache(maxsize=1_024)  # each HTTP call sends it
 def trace_id(execution_id: str) -> str:
     """Of its hash: services that tools call receive the trace id, but not the execution id."""
     return sha256(execution_id.encode()).hexdigest()[:32]

@@ -203,6 +203,8 @@ class Dispatch:
 
     def share_of(self, pool: str) -> int:
         """The frames of a pool that one execution may have in flight: it leaves the reserve to others."""
+        if not self._settings.slot_reserve:
+            return POINTERS_MAX
         slots = self._window(pool) // 2
         reserved = int(slots * self._settings.slot_reserve)
         return slots - reserved if reserved else POINTERS_MAX
@@ -216,28 +218,29 @@ class Dispatch:
 
     def next_for(self, live: LiveExecution, pool: str) -> str | None:
         """A frame for a worker with a free slot; None: the worker takes a pointer from the queue instead."""
-        ring, unclaimed = self._pool(pool).ring, self._pool(pool).unclaimed
-        if unclaimed > live.unclaimed.get(pool, 0) or len(ring) > (live.id in ring):
+        found = self._pool(pool)
+        ring = found.ring
+        if found.unclaimed > live.unclaimed.get(pool, 0) or len(ring) > (live.id in ring):
             live.streak += 1
             held = len(live.in_flight) - sum(live.unclaimed.values())
             if live.streak > STREAK_MAX or held > self._window(pool) // 4:  # half of the slots
                 live.streak = 0
                 return None
-        return next(self._next(live, pool), None)
+        return self._next(live, pool)
 
-    def _next(self, live: LiveExecution, pool: str) -> Iterator[str]:
-        """Frames to dispatch, as long as limits.in_flight (D45) and the share of the pool permit."""
-        most = live.program.limits["in_flight"]
-        share = self.share_of(pool)
-        ready = live.ready.get(pool, {})
-        while ready and len(live.in_flight) < most and live.in_pool.get(pool, 0) < share:
-            frame = next(iter(ready))
-            del ready[frame]
-            if is_due(live, frame):
-                yield frame
+    def _next(self, live: LiveExecution, pool: str) -> str | None:
+        """The next frame to dispatch, if limits.in_flight (D45) and the share of the pool permit one."""
+        found, ready = None, live.ready.get(pool)
+        has_room = len(live.in_flight) < live.program.limits["in_flight"]
+        if ready and has_room and live.in_pool.get(pool, 0) < self.share_of(pool):
+            while found is None and ready:
+                frame = next(iter(ready))
+                del ready[frame]
+                found = frame if is_due(live, frame) else None
         if not ready:
             live.ready.pop(pool, None)
             self._pool(pool).ring.pop(live.id, None)
+        return found
 
     async def pump(self) -> None:
         """Send pointers, one execution after the other, until the windows are full."""
@@ -258,7 +261,7 @@ class Dispatch:
             live = pool.ring.pop(next(iter(pool.ring)))
             pool.ring[live.id] = live
             is_full = live.unclaimed.get(name, 0) >= share
-            frame = None if is_full else next(self._next(live, name), None)
+            frame = None if is_full else self._next(live, name)
             idle = idle + 1 if frame is None else 0
             if frame is not None:
                 live.unclaimed[name] = live.unclaimed.get(name, 0) + 1

@@ -112,6 +112,7 @@ class Control:
         self._background = BackgroundTasks()
         self._time = (clock.now(), clock.monotonic())
         self._granted = 0
+        self._last_program: tuple[Program, Program] | None = None  # as compiled, and with our limits
 
     def set_time(self, at: datetime) -> None:
         """Synchronise with the time of the store."""
@@ -120,7 +121,7 @@ class Control:
     def now(self) -> datetime:
         """The store's time, extrapolated with the local monotonic clock: all servers agree on it."""
         at, then = self._time
-        return at + timedelta(seconds=self.clock.monotonic() - then)
+        return at + timedelta(0, self.clock.monotonic() - then)  # by position: a name takes 0.5 µs
 
     # Requests of workers and callers
 
@@ -391,7 +392,8 @@ class Control:
             if len(events) - turned >= FACTS_PER_TURN:
                 await turn()
                 turned = len(events)
-            events += self._end_excess(live, at)
+            if live.excess is not None:
+                events += self._end_excess(live, at)
             try:
                 made = self._handle(live, item.command, at)
             except Recorded:
@@ -572,9 +574,15 @@ class Control:
             await self.dispatch.pump()
 
     async def _new(self, execution_id: str, program: Program, owner: int | None = None) -> LiveExecution:
-        limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
         number = await self.owners.number(execution_id) if owner is None else owner
-        return LiveExecution(execution_id, program._replace(limits=limits), number)
+        return LiveExecution(execution_id, self._with_limits(program), number)
+
+    def _with_limits(self, program: Program) -> Program:
+        """The program with the limits of this process. Many executions have the same one."""
+        if self._last_program is None or self._last_program[0] is not program:
+            limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
+            self._last_program = program, program._replace(limits=limits)
+        return self._last_program[1]
 
 
 def _is_alone(live: LiveExecution) -> bool:

@@ -16,7 +16,7 @@ from noetl.ports import EventStore, LogRow, Snapshot
 if TYPE_CHECKING:
     from noetl.control.executions import Control
 
-GROWTH_FACTOR = 4  # times the last snapshot: snapshots stay a fraction of all writes
+GROWTH_FACTOR = 16  # times the last snapshot: snapshots stay a small fraction of all writes
 OVERSHOOT = 8  # a state is measured again before it can be an eighth over its limit
 MEASURED_MAX = 8  # states that one check measures: other executions wait meanwhile
 MIB = 1 << 20

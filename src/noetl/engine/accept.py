@@ -264,10 +264,10 @@ def _report(program: Program, state: State, report: Report, at: datetime) -> lis
     made: list[Fact] = []
     if not run.started and (report.facts or report.parked or report.started_at):
         made.append(_step_started(program, state, run, report.started_at or at))
-    first, *others = report.facts or (None,)
-    if first is not None:
+    if report.facts:
+        first, *others = report.facts
         stamp = None if frame is not None and frame.epoch == report.epoch else report.epoch
-        made += [replace(first, epoch=stamp), *others]
+        made += [first if first.epoch == stamp else replace(first, epoch=stamp), *others]
     if report.running is not None:
         made += _task_started(report, report.running, frame)
     if report.parked is not None:

@@ -88,8 +88,11 @@ class _Router:
         self._see_output()
         self.scope["event"] = self.event()
         failed = self.run.event == "step.failed"
+        writes = pipeline.failure_set if failed else pipeline.set
+        if not writes:
+            return
         try:
-            self.write(pipeline.failure_set if failed else pipeline.set, "set")
+            self.write(writes, "set")
         except _Broken as broken:
             assert self.run.output is not None
             broken.failure = replace(broken.failure, cause=self.run.output.error if failed else None)
@@ -126,7 +129,8 @@ class _Router:
             if not holds:
                 continue
             target = self._target(arc, place)
-            self.write(arc.set, f"set of {arc_title(place, self.level)}")
+            if arc.set:
+                self.write(arc.set, f"set of {arc_title(place, self.level)}")
             if target == END and END not in self.program.steps:
                 ended += 1
             else:
@@ -216,7 +220,7 @@ class _Router:
         """The input is bound now, so every token has its own (D28); a join binds its input when it fires."""
         step = self.program.steps[target]
         input: dict[str, JSON] = {}
-        if not step.join:
+        if not step.join and step.pipeline.source.input:
             seen = {key: self.scope[key] for key in ("workload", "ctx", "saved", "execution_id")}
             title = arc_title(place, self.level)
             input = self._value(step.pipeline.input, f'input of "{target}" on {title}', seen)

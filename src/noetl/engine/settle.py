@@ -212,7 +212,7 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
         return over_limit(program, "tokens", live)
     if len(state.completed) > program.limits["compensations"]:
         return over_limit(program, "compensations", len(state.completed))
-    if (fact := _of_waiting(program, state, agenda)) is not None:
+    if TOKENS in agenda and (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:
         if pending and decision_id(token, "token") in pending:
@@ -225,7 +225,7 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
     if pending and any(decision.endswith("!join") for decision in pending):
         return None  # no other join fires before it
     try:
-        fact = of_joins(program, state, at)
+        fact = of_joins(program, state, at) if state.joins else None
     except JoinNeedsValues as needs:
         _delegate(agenda, decision_id(needs.join, "join"))
         return None
@@ -237,7 +237,7 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
 
 
 def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
-    while True:
+    while agenda:
         matters = iter(agenda)
         matter = next(matters, None)
         while matter in _APART:
@@ -251,6 +251,7 @@ def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fa
             run = state.runs[matter[1]]
             _delegate(agenda, decision_id(run.id, "loop" if run.loop is None else "end"))
         del agenda[matter]
+    return None
 
 
 def _of_waiting(program: Program, state: State, agenda: Agenda) -> Fact | None:

@@ -72,14 +72,10 @@ class Toolbox:
 
     async def __call__(self, called: RunTask, context: CallContext) -> Output:
         """Tools return expected failures as outputs. An exception of a tool becomes a failure, too."""
-        tool = self._tool(called.task.kind)
-        if tool is None:
-            return failed("tool", f'this worker has no tool of kind "{called.task.kind}"')
-        output = await self._run(tool, called, context)
-        return output if called.task.schema is None else called.task.schema.applied(output)
-
-    async def _run(self, tool: Tool, called: RunTask, context: CallContext) -> Output:
         task = called.task
+        tool = self._tool(task.kind)
+        if tool is None:
+            return failed("tool", f'this worker has no tool of kind "{task.kind}"')
         try:
             input = msgspec.convert(called.fields if tool.free_input else called.input, tool.Input)
             results = context.result_policy.store_in(self._results)
@@ -88,9 +84,7 @@ class Toolbox:
         except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
         execution_id, workload = called.scope["execution_id"], called.scope["workload"]
-        own = ExecutionResults(
-            results, self._lineage, execution_id, workload, mask=context.mask, origins=called.origins
-        )
+        own = ExecutionResults(results, self._lineage, execution_id, workload, context.mask, called.origins)
         mask = context.mask() if called.keychain else None
         call = Call(  # by position: with names, Python would make a dict for each call
             called.key,
@@ -125,9 +119,9 @@ class Toolbox:
             return failed("tool", f'a task of kind "{task.kind}" can be checked, but not run yet')
         except Exception as error:  # noqa: BLE001  # the boundary of a tool call (STYLE §2)
             return failed("tool", f"{type(error).__name__}: {error}")
-        if tool.unjudged == "nothing":
-            return output
-        return cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
+        if tool.unjudged != "nothing":
+            output = cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
+        return output if task.schema is None else task.schema.applied(output)
 
     async def _credential(self, called: RunTask, context: CallContext, name: str) -> Auth:
         """Raises NotFound or Unavailable, with the name of the entry."""
@@ -140,9 +134,10 @@ class Toolbox:
         return await self._keychain.auth(entry)
 
     def _tool(self, kind: str) -> Tool | None:
-        if kind not in self._created:
-            self._created[kind] = self._tools.make(kind)
-        return self._created[kind]
+        tool = self._created.get(kind)
+        if tool is None:
+            tool = self._created[kind] = self._tools.make(kind)
+        return tool
 
     async def close(self) -> None:
         for tool in self._created.values():

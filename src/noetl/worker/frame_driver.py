@@ -33,7 +33,7 @@ from noetl.worker.calls import total_s
 from noetl.worker.keychain import NO_CREDENTIALS, FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
 from noetl.worker.result_stores import DEFAULT, ResultPolicy
-from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, retry
+from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, delay_s, retry
 from noetl.worker.stored_values import MissingValue, StoredValues
 from noetl.worker.tries import RetryPolicy, Tries, noted
 
@@ -46,6 +46,7 @@ LOOK_S = 0.05  # between two looks of a worker at its frames; at the second one 
 OVERDUE_S = 0.45  # a call that runs for longer is reported as started, and a task that ended longer ago as done
 PROGRESS_S = 0.2  # between two progress messages
 LINE_CHARS_MAX = 1_000
+_SMALL = frozenset({bool, int, float, type(None)})  # types of data that always fits into the log
 
 
 # The frame of the current task: a request for a credential names the frame that needs it.
@@ -103,7 +104,7 @@ class FrameDriver:
     def now(self) -> datetime:
         """The owner's time, extrapolated with the local monotonic clock."""
         at, then = self._time
-        return at + timedelta(seconds=self.worker.clock.monotonic() - then)
+        return at + timedelta(0, self.worker.clock.monotonic() - then)  # by position: a name takes 0.5 µs
 
     def stop(self) -> None:
         """On request of the owner: abort the running call, and begin no other."""
@@ -316,7 +317,7 @@ class FrameDriver:
                 message = f"the data beside the Ref is over {self.result_policy.inline_max:,} bytes"
                 return failed("payload-too-large", f"{message}: fetch it with a task of kind resolve")
             return replace(output, ref=self.result_policy.with_ttl(self.execution_id, output.ref))
-        if not (always or isinstance(output.data, str | list | dict)):
+        if not always and type(output.data) in _SMALL:
             return output
         body = encode(output.data)
         if len(body) <= self.result_policy.inline_max and not always:
@@ -471,11 +472,13 @@ class FrameDriver:
     async def _report(self, report: Report, room: int = 0) -> ReportAnswer:
         """Repeat the report until it is answered: its position makes it count once."""
         worker = self.worker
-        try:
-            return await retry(
-                worker.clock, lambda: worker.link.report(self.execution_id, report, room=room), REPORT_TRIES_MAX
-            )
-        except NotFound:
-            return ReportAnswer("stop", "gone")
-        except Rejected as error:
-            return ReportAnswer("stop", error.code)  # it cannot be sent: another worker may succeed
+        for attempt in range(REPORT_TRIES_MAX):
+            try:
+                return await worker.link.report(self.execution_id, report, room=room)
+            except Unavailable:
+                await worker.clock.sleep(delay_s(attempt))
+            except NotFound:
+                return ReportAnswer("stop", "gone")
+            except Rejected as error:
+                return ReportAnswer("stop", error.code)  # it cannot be sent: another worker may succeed
+        raise Stopped

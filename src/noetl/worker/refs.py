@@ -150,7 +150,6 @@ class ExecutionResults:
         lineage: Lineage | None,
         execution_id: str,
         workload: Mapping[str, JSON],
-        *,
         mask: Callable[[], Mask | None] = _no_mask,
         origins: Sequence[str] = (),
     ) -> None:

@@ -24,5 +24,10 @@ async def retry(clock: Clock, work: Callable[[], Awaitable[T]], tries: int = TRI
         try:
             return await work()
         except Unavailable:
-            await clock.sleep(RETRY_S * min(attempt + 1, 6))
+            await clock.sleep(delay_s(attempt))
     raise Stopped
+
+
+def delay_s(attempt: int) -> float:
+    """Seconds after this failed try, counted from 0."""
+    return RETRY_S * min(attempt + 1, 6)

@@ -360,6 +360,18 @@ def test_a_body_with_a_too_large_content_length_is_not_read() -> None:
     assert error_of(with_http(use)).kind == "payload-too-large"
 
 
+@pytest.mark.parametrize(("limit", "kind"), [(12, None), (11, "payload-too-large")])
+def test_a_body_without_a_length_that_arrives_with_its_head_is_limited(limit: int, kind: str | None) -> None:
+    async def use(http: HttpTool) -> Output:
+        head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        async with raw_server(head + b"b\r\n[1, 2, 3, 4\r\n1\r\n]\r\n0\r\n\r\n") as at:
+            return await http.run(HttpInput(url=at, response="json"), call(spec={"max_bytes": limit}))
+
+    output = with_http(use)
+    assert output.data == ([1, 2, 3, 4] if kind is None else None)
+    assert (output.error and output.error.kind) == kind
+
+
 def test_headers_that_are_not_text_become_text() -> None:
     async def use(http: HttpTool) -> Output:
         async with raw_server(b"HTTP/1.1 204 No\r\nX-A: \xff\r\nX-B: 1\r\nx-b: 2\r\n\r\n") as at:

@@ -9,9 +9,9 @@ import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
-from msgspec import MsgspecError
+from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, encode
 
 from noetl.adapters.sqlite.connection import is_alive
@@ -26,7 +26,7 @@ _FREE: Final = b"\0"
 _OPEN: Final = "SELECT 1 FROM heads WHERE execution_id = ? AND status NOT IN ('ok', 'error', 'cancelled')"
 
 
-class _RunningCall(NamedTuple):
+class _RunningCall(Struct, array_like=True, frozen=True):
     execution_id: str
     frame: str
     epoch: Epoch
@@ -45,25 +45,32 @@ class RunningCalls:
         self._descriptor = -1  # of our file; -1: no call has run
         self._free: list[int] = []  # slots that were used before
         self._slots = 0
+        self._pid = os.getpid()
 
     def begin(self, execution_id: str, frame: str, epoch: Epoch) -> int:
         """The slot of the call, for `end`; -1: it could not be written."""
-        line = encode(_RunningCall(execution_id, frame, epoch, os.getpid()))
-        if len(line) >= SLOT_BYTES or (self._descriptor < 0 and not self._create()):
+        if self._descriptor < 0 and not self._create():
+            return -1
+        line = encode(_RunningCall(execution_id, frame, epoch, self._pid))
+        if len(line) >= SLOT_BYTES:
             return -1
         if self._free:
             slot = self._free.pop()
         else:
             slot, self._slots = self._slots, self._slots + 1
-        with suppress(OSError):  # a full disk: the call runs without the entry
-            os.pwrite(self._descriptor, line + b"\n", slot * SLOT_BYTES)
+        self._write(line + b"\n", slot)
         return slot
 
     def end(self, slot: int) -> None:
         if slot >= 0 and self._descriptor >= 0:
-            with suppress(OSError):
-                os.pwrite(self._descriptor, _FREE, slot * SLOT_BYTES)
+            self._write(_FREE, slot)
             self._free.append(slot)
+
+    def _write(self, line: bytes, slot: int) -> None:
+        try:
+            os.pwrite(self._descriptor, line, slot * SLOT_BYTES)
+        except OSError:
+            return  # a full disk: the call runs without the entry
 
     def _create(self) -> bool:
         lock = self._database.lock

@@ -7,7 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+from msgspec import Struct
 
 from noetl.clock import Clock
 from noetl.errors import NoetlError
@@ -40,7 +42,7 @@ RETRYABLE: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 PHRASES: Final = {status.value: f" {status.phrase}" for status in HTTPStatus}
 
 
-class ResponseOptions(NamedTuple):
+class ResponseOptions(Struct, frozen=True):
     """How to read the response; the same for all redirects."""
 
     response: str  # the field `response`
@@ -81,6 +83,9 @@ def _limit(call: Call, most: int) -> int:
 async def _read_body(reply: ClientResponse, limit: int, clock: Clock) -> bytes | None:
     """None: the body is larger than the limit; the rest is not read."""
     if (reply.content_length or 0) <= limit:
+        if reply.content.is_eof() and "Content-Encoding" not in reply.headers:  # it has arrived with the head
+            body = reply.content.read_nowait()
+            return body if len(body) <= limit else None
         parts, size = [], 0
         async for part in body_parts(reply, clock):
             size += len(part)
