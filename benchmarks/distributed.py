@@ -71,11 +71,11 @@ async def _with(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, An
 
 
 @contextmanager
-def open_trial_cluster(folder: Path) -> Iterator[dict[str, Any]]:
+def open_trial_cluster(folder: Path, workers: int = 2, slots: int = SLOTS) -> Iterator[dict[str, Any]]:
     """`noetl up` with its defaults; its workers may use the page server of this machine."""
     folder.chmod(0o711)  # the database may run as another user
     command = [str(Path(sys.executable).with_name("noetl")), "up", "--dir", str(folder / "up"), "--port", "0"]
-    options = ["--workers", "2", "--slots", str(SLOTS), "--format", "json"]
+    options = ["--workers", str(workers), "--slots", str(slots), "--format", "json"]
     environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}
     running = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, env=environment, text=True)
     try:

@@ -25,6 +25,7 @@ from noetl.engine import Event
 from noetl.ports import CurrentWork, FeedEvent
 from noetl.runtime.embedded import EmbeddedRuntime, open_local_store
 from noetl.server.app import make_app
+from noetl.server.committed_logs import CommittedLogs
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings, Services
 from noetl.telemetry.logs import start_logging
@@ -173,7 +174,7 @@ async def opened(
     tools = Tools.installed()
     kinds = tools.kinds()
     runtime = EmbeddedRuntime(disk, clock, tools, kinds=kinds, slots=8)
-    feed, workers = MemoryFeed(), MemoryWorkerRegistry(clock)
+    feed, workers, committed = MemoryFeed(), MemoryWorkerRegistry(clock), CommittedLogs(disk.store)
 
     def watch(live: LiveExecution, events: list[Event]) -> None:
         if events:
@@ -186,13 +187,13 @@ async def opened(
     async def now_at_work() -> CurrentWork:
         return current_work(runtime.control)
 
-    runtime.watchers.append(watch)
+    runtime.watchers += [committed.on_commit, watch]
     runtime.listeners.append(listen)
     runtime.open()
     ports = (disk.triggers, runtime.playbooks, runtime.control, disk.store)
     triggers = Triggers(*ports, clock, now=clock.now, owns=lambda _id: True)
     services = Services(
-        link=runtime.control, store=disk.store, listing=disk.listing, catalog=disk.catalog,
+        link=runtime.control, store=disk.store, committed=committed, listing=disk.listing, catalog=disk.catalog,
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, sessions=disk.sessions, audit=disk.audit,
         logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,

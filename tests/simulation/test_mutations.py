@@ -10,8 +10,9 @@ import pytest
 from msgspec.structs import replace
 
 from noetl.adapters.memory import MemoryStore
+from noetl.clock import Clock
 from noetl.control.children import Children
-from noetl.control.deps import ControlPorts
+from noetl.control.deps import ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution, PendingCommand
 from noetl.control.sweeper import sweep
@@ -21,7 +22,7 @@ from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced
 from noetl.ids import frame_parts
 from noetl.ports import Append, Claim, Grant
-from noetl.testing.simulator.cluster import SimComponents
+from noetl.testing.simulator.cluster import TTL_S, SimComponents
 from noetl.testing.simulator.loop import SimLoop, SimulationStuck
 from noetl.testing.simulator.ports import FaultRates, SimStore
 from noetl.worker.worker import Worker
@@ -133,6 +134,15 @@ class ReusesGrants(Control):
         return replace(grant, epoch=epoch)
 
 
+class ResendsLate(Control):
+    """A pointer that no worker claims is sent again much later than the lease of a worker ends."""
+
+    def __init__(
+        self, ports: ControlPorts, programs: Any, owners: Any, clock: Clock, settings: ControlSettings, **hooks: Any
+    ) -> None:
+        super().__init__(ports, programs, owners, clock, settings._replace(resend_s=6 * TTL_S), **hooks)
+
+
 class LocalTime(Control):
     """Control uses the clock of its server, which is wrong, instead of the time of the store."""
 
@@ -169,6 +179,7 @@ BUGS = {
     "a grant is used again after failover": SimComponents(control=ReusesGrants),
     "a wait that is not in memory has no end": SimComponents(sweep=sweep_without_instants),
     "time by a skewed clock": SimComponents(control=LocalTime),
+    "a lost pointer is sent again late": SimComponents(control=ResendsLate),
 }
 
 

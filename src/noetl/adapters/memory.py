@@ -109,24 +109,29 @@ class MemoryFeed:
     """A `Feed` for one process."""
 
     def __init__(self) -> None:
-        self._subscribers: dict[str | None, set[asyncio.Queue[FeedEvent]]] = {}
+        # By execution, with whether they receive lines.
+        self._subscribers: dict[str | None, dict[asyncio.Queue[FeedEvent], bool]] = {}
 
     def publish(self, event: FeedEvent) -> None:
         for execution_id in (event.execution_id, None):
-            for queue in self._subscribers.get(execution_id, ()):
+            for queue, lines in self._subscribers.get(execution_id, {}).items():
+                if event.line is not None and not lines:
+                    continue
                 if queue.full():
                     queue.get_nowait()  # newer events are more useful
                 queue.put_nowait(event)
 
     @asynccontextmanager
-    async def subscribe(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[FeedEvent]]:
+    async def subscribe(
+        self, execution_id: str | None = None, *, lines: bool = True
+    ) -> AsyncIterator[AsyncIterator[FeedEvent]]:
         queue: asyncio.Queue[FeedEvent] = asyncio.Queue(QUEUE_MAX)
-        subscribers = self._subscribers.setdefault(execution_id, set())
-        subscribers.add(queue)
+        subscribers = self._subscribers.setdefault(execution_id, {})
+        subscribers[queue] = lines
         try:
             yield _events(queue)
         finally:
-            subscribers.discard(queue)
+            del subscribers[queue]
             if not subscribers and self._subscribers.get(execution_id) is subscribers:
                 del self._subscribers[execution_id]
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Final, TypeAlias
 
 import msgspec
@@ -94,11 +94,14 @@ class LinkFeed:
                     await self._transport.publish(f"{PROGRESS_SUBJECT}.{partition}", body)
 
     @asynccontextmanager
-    async def subscribe(self, execution_id: str | None = None) -> AsyncIterator[AsyncIterator[FeedEvent]]:
+    async def subscribe(
+        self, execution_id: str | None = None, *, lines: bool = True
+    ) -> AsyncIterator[AsyncIterator[FeedEvent]]:
         reader = _Reader(execution_id)
-        lines = f"{LINES_SUBJECT}.*" if execution_id is None else _lines_subject(execution_id)
+        lines_subject = f"{LINES_SUBJECT}.*" if execution_id is None else _lines_subject(execution_id)
         progress = f"{PROGRESS_SUBJECT}.{'*' if execution_id is None else _partition(execution_id)}"
-        async with self._joined(lines, _lines_of, reader), self._joined(progress, _progress_of, reader):
+        with_lines = self._joined(lines_subject, _lines_of, reader) if lines else nullcontext()
+        async with with_lines, self._joined(progress, _progress_of, reader):
             yield reader.read()
 
     @asynccontextmanager

@@ -191,10 +191,12 @@ class Feed(Protocol):
         """Never blocks and never fails. Several events of one execution may be combined into one."""
         ...
 
-    def subscribe(self, execution_id: str | None = None) -> AbstractAsyncContextManager[AsyncIterator[FeedEvent]]:
+    def subscribe(
+        self, execution_id: str | None = None, *, lines: bool = True
+    ) -> AbstractAsyncContextManager[AsyncIterator[FeedEvent]]:
         """Events of one execution, or of all, that are published after the context is entered.
 
-        A slow subscriber loses the oldest events. Entering raises Unavailable.
+        `lines`: also those that tools write. A slow subscriber loses the oldest events. Entering raises Unavailable.
         """
         ...
 

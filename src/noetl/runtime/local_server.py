@@ -26,6 +26,7 @@ from noetl.runtime.embedded import EMBEDDED_WORKER, EmbeddedRuntime, LocalStore,
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.messages import LazyMessages
 from noetl.runtime.settings import Settings
+from noetl.server.committed_logs import CommittedLogs
 from noetl.server.services import Services
 from noetl.tool import AddressPolicy, Tools
 from noetl.views.log import events_of
@@ -76,8 +77,9 @@ class LocalServer:
         tools = Tools.installed(AddressPolicy.of_server(networks) if served else None, settings.find_tool_user())
         kinds = tools.kinds()
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
+        committed = CommittedLogs(storage.store)
         hooks = RuntimeHooks(
-            on_commit=(self.instruments.on_commit, self._publish_commit),
+            on_commit=(self.instruments.on_commit, committed.on_commit, self._publish_commit),
             on_log_line=(self._publish_line,),
             on_unavailable=(self.instruments.on_unavailable,),
         )
@@ -93,6 +95,7 @@ class LocalServer:
         self.services = Services(
             link=self.runtime.control,
             store=storage.store,
+            committed=committed,
             listing=storage.listing,
             catalog=storage.catalog,
             playbooks=self.runtime.playbooks,

@@ -57,6 +57,7 @@ from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.link_keys import ADVICE, RefusedRequests, link_keys
 from noetl.runtime.settings import Settings
+from noetl.server.committed_logs import CommittedLogs
 from noetl.server.services import Services
 from noetl.server.timeline_documents import pool_load
 from noetl.telemetry.control_metrics import measure_loop_lag
@@ -117,6 +118,7 @@ class ServerRuntime:
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue)
         self.feed = LinkFeed(self.connection)
+        self._committed = CommittedLogs(self.store, lambda id: self.owners.owns(id))
         keys = link_keys(options.link_key, options.pool_keys)
         guard = self._guard = LinkGuard(keys, clock)
         identity = LinkIdentity(SERVER, keys.server, clock) if guard.isolates and keys.server else None
@@ -161,7 +163,7 @@ class ServerRuntime:
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.outbox, instruments.metrics, clock, instruments.pending)
         hooks = ControlHooks(
-            on_commit=(instruments.on_commit, self._publish_commit),
+            on_commit=(instruments.on_commit, self._committed.on_commit, self._publish_commit),
             on_unavailable=(instruments.on_unavailable,),
             on_load=(self._poll.send,),
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
@@ -202,6 +204,7 @@ class ServerRuntime:
         return Services(
             link=self.link,
             store=self.store,
+            committed=self._committed,
             listing=PostgresListing(self.database),
             catalog=self.catalog,
             playbooks=self.playbooks,

@@ -22,7 +22,7 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.limits import with_holders
 from noetl.control.live_execution import turn
-from noetl.control.log_pages import SLICE_FACTS, read_runs
+from noetl.control.log_pages import SLICE_FACTS, ReadableLog, read_runs
 from noetl.engine import Event, apply
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.snapshot import freeze, thaw
@@ -75,8 +75,10 @@ class RunsCache:
     An execution that somebody views has a timeline, which contains the records: its log is not folded twice.
     """
 
-    def __init__(self, store: EventStore, timelines: TimelineCache) -> None:
+    def __init__(self, store: EventStore, log: ReadableLog, timelines: TimelineCache) -> None:
+        """`log`: of the executions in the store."""
         self._store = store
+        self._log = log
         self._timelines = timelines
         self._cache: BoundedCache[str, Runs] = BoundedCache(CACHED_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -93,7 +95,7 @@ class RunsCache:
             # The records leave the cache while they are updated: a failed update must not stay in it.
             runs = self._cache.pop(execution_id) or Runs(execution_id)
             await _check_kept(self._store, runs.state)
-            await read_runs(self._store, runs)
+            await read_runs(self._log, runs)
             if not runs.state.seq:
                 raise NotFound(f"no execution {execution_id}")
             self._cache.put(execution_id, runs)

@@ -63,7 +63,7 @@ class AppContext:
         self.oidc = None if settings.oidc is None else OidcProvider(settings.oidc, services.clock)
         self.readers = EnvelopeReaderCache(services.store)
         self.timelines = TimelineCache(services.store, services.clock)
-        self.runs = RunsCache(services.store, self.timelines)
+        self.runs = RunsCache(services.store, services.committed, self.timelines)
         self.timeline_documents = TimelineDocuments(services, self.timelines)
         self.decisions = DecisionLists(services.store)
         self.result_index = ResultIndex(services.store)

@@ -39,6 +39,7 @@ from noetl.ports import (
     WebSessionStore,
     WorkerRegistry,
 )
+from noetl.server.committed_logs import CommittedLogs
 from noetl.server.errors import ApiError
 from noetl.server.oidc import OidcSettings
 from noetl.server.sessions import SessionLimits
@@ -143,6 +144,7 @@ class Services(NamedTuple):
 
     link: Link  # to the owner of any execution
     store: EventStore
+    committed: CommittedLogs  # of the executions that requests wait for
     listing: FilteredListing
     catalog: Catalog
     playbooks: Playbooks

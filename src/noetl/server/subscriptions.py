@@ -16,6 +16,7 @@ from noetl.engine.state import LIVE, Status
 from noetl.errors import NotFound, Unavailable
 from noetl.output import JSON
 from noetl.ports import Feed, FeedEvent
+from noetl.server.committed_logs import LogWatch
 from noetl.server.services import Services
 
 POLL_S: Final = 2.0  # a Feed may lose events, so the log is also polled at this interval
@@ -34,8 +35,9 @@ class FeedUpdates(NamedTuple):
 class FeedSubscription:
     """Collects the feed events of one execution, or of all. Use it with `async with`."""
 
-    def __init__(self, feed: Feed, execution_id: str | None = None) -> None:
-        self._events: AbstractAsyncContextManager[AsyncIterator[FeedEvent]] = feed.subscribe(execution_id)
+    def __init__(self, feed: Feed, execution_id: str | None = None, *, lines: bool = True) -> None:
+        """`lines`: also those that tools write."""
+        self._events: AbstractAsyncContextManager[AsyncIterator[FeedEvent]] = feed.subscribe(execution_id, lines=lines)
         self._changed = asyncio.Event()
         self._seqs: dict[str, int] = {}
         self._ended = False
@@ -70,6 +72,11 @@ class FeedSubscription:
         """Make `updates` return at once."""
         self._changed.set()
 
+    async def ended(self, timeout_s: float, *, or_grown: bool) -> bool:
+        """As of a `LogWatch`. It always returns when the log has grown."""
+        del or_grown
+        return (await self.updates(timeout_s)).ended
+
     async def updates(self, timeout_s: float) -> FeedUpdates:
         """The updates since the last call, as soon as there are any; empty after the timeout."""
         with suppress(TimeoutError):
@@ -87,7 +94,7 @@ class CompletionWaiters:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._subscriptions: set[FeedSubscription] = set()
+        self._subscriptions: set[FeedSubscription | LogWatch] = set()
         self._closed = False
 
     def close(self) -> None:
@@ -101,12 +108,23 @@ class CompletionWaiters:
         if not wait_s:
             yield CompletionWaiter(self._services, execution_id, 0.0, None)
             return
-        async with FeedSubscription(self._services.feed, execution_id) as subscription:
+        async with self._subscribed(execution_id) as subscription:
             self._subscriptions.add(subscription)
             try:
                 yield CompletionWaiter(self._services, execution_id, wait_s, subscription, lambda: self._closed)
             finally:
                 self._subscriptions.discard(subscription)
+
+    @asynccontextmanager
+    async def _subscribed(self, execution_id: str) -> AsyncIterator[FeedSubscription | LogWatch]:
+        """To our own commits, if this server is the owner: they need no feed."""
+        committed = self._services.committed
+        if committed.owns(execution_id):
+            with committed.watch(execution_id) as watch:
+                yield watch
+            return
+        async with FeedSubscription(self._services.feed, execution_id, lines=False) as subscription:
+            yield subscription
 
 
 class CompletionWaiter:
@@ -117,7 +135,7 @@ class CompletionWaiter:
         services: Services,
         execution_id: str,
         wait_s: float,
-        subscription: FeedSubscription | None,
+        subscription: FeedSubscription | LogWatch | None,
         is_closed: Callable[[], bool] = lambda: False,
     ) -> None:
         self._services = services
@@ -147,7 +165,7 @@ class CompletionWaiter:
         if not is_new and await self.status() not in LIVE:
             return True
         while (left_s := self._until - self._services.clock.monotonic()) > 0 and not self._is_closed():
-            # A Feed may lose events, so the status is also polled.
+            # A Feed may lose events, and another server may become the owner, so the status is also polled.
             if await self._end_reported(min(left_s, POLL_S), found) or await self.status() not in LIVE:
                 return True
         return False
@@ -156,7 +174,8 @@ class CompletionWaiter:
         assert self._subscription is not None
         until = self._services.clock.monotonic() + timeout_s
         while (left_s := until - self._services.clock.monotonic()) > 0 and not self._is_closed():
-            if (await self._subscription.updates(left_s)).ended or (found is not None and await found()):
+            ended = await self._subscription.ended(left_s, or_grown=found is not None)
+            if ended or (found is not None and await found()):
                 return True
         return False
 

@@ -41,7 +41,7 @@ def test_records_of_runs_come_from_a_timeline_that_somebody_views() -> None:
     async def read() -> None:
         store, count = await _filled()
         timelines = TimelineCache(store, SystemClock())
-        runs = RunsCache(store, timelines)
+        runs = RunsCache(store, store, timelines)
         async with asyncio.TaskGroup() as tasks:  # as the panes of a page that is opened
             viewed = tasks.create_task(timelines.get("e"))
             shown = tasks.create_task(runs.query("e", lambda records: records.state.seq))
@@ -56,7 +56,7 @@ def test_records_of_runs_need_no_timeline() -> None:
     async def read() -> None:
         store, count = await _filled()
         timelines = TimelineCache(store, SystemClock())
-        runs = RunsCache(store, timelines)
+        runs = RunsCache(store, store, timelines)
         assert await runs.query("e", lambda records: records.state.seq) == count
         assert not timelines.has("e")
         assert store.facts_read == count

@@ -50,7 +50,7 @@ from noetl.ports import ExecutionFilter
 from noetl.server.access import low_scope
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
-from noetl.server.log_readers import ID_PATTERN, checked_id, load_show_document
+from noetl.server.log_readers import ID_PATTERN, checked_id
 from noetl.server.params import (
     EXECUTION,
     OF_EXECUTION,
@@ -74,7 +74,7 @@ from noetl.server.params import (
 from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
 from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
-from noetl.views.documents import ShowDocument, problem_document
+from noetl.views.documents import ShowDocument, problem_document, show_document
 from noetl.views.log import STARTUP_FACTS, events_of, require_started
 from noetl.worker.task_files import TaskFiles
 
@@ -117,7 +117,7 @@ async def start(
     async with started(context, data, caller, wait, key) as execution:
         headers = {"Location": f"/executions/{execution.id}"}
         if await execution.has_ended():
-            document = await load_show_document(context.runs, context.services, execution.id)
+            document = await context.runs.query(execution.id, show_document)
             return Response(document, status_code=200, headers=headers)
         return Response(await execution.response(), status_code=202 if wait else 201, headers=headers)
 
@@ -206,7 +206,7 @@ async def _check_same_start(
     context: AppContext, execution_id: str, request: StartRequest, resolved: ResolvedStart | None, caller: Caller
 ) -> None:
     """Compare the request in the log with this one. Raises Rejected when they differ."""
-    rows = await context.services.store.read(execution_id, 0, 1)
+    rows = await context.services.committed.read(execution_id, 0, 1)
     first = rows[0].facts[0] if rows else None
     assert isinstance(first, Requested), "the first fact of a log is the request"
     same = (first.workload, first.ctx) == (request.workload, request.ctx) and request.path in (None, first.path)

@@ -415,6 +415,13 @@ class FeedContract:
             assert [each.line for each in received if each.line is not None] == lines
 
     @async_test
+    async def test_a_subscriber_without_lines_receives_the_other_events(self) -> None:
+        async with self.open() as (publisher, subscriber), subscriber.subscribe("e", lines=False) as events:
+            publisher.publish(FeedEvent("e", line={"frame": "a#1", "kind": "line", "words": "x"}))
+            publisher.publish(FeedEvent("e", 1))
+            assert await events_until(events, 1) == [FeedEvent("e", 1)]
+
+    @async_test
     async def test_combined_events_keep_the_highest_seq_and_the_end(self) -> None:
         async with self.open() as (publisher, subscriber), subscriber.subscribe("e") as events:
             for seq in (1, 7, 5):

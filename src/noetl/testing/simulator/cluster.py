@@ -17,7 +17,7 @@ from noetl.control.ownership import PartitionOwners
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
 from noetl.engine.facts import ForkOrigin, Processed, Requested
-from noetl.engine.moves import RunTask
+from noetl.engine.moves import RunTask, due
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.fork.audit import ForkPrograms, fork_findings, origin_of
@@ -27,7 +27,7 @@ from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.scenario import audit
 from noetl.testing.simulator.loop import SimLoop
 from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
-from noetl.views.log import events_of
+from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
 from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
@@ -41,6 +41,8 @@ TTL_S = 5.0  # of a partition, and of a granted frame
 FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # the phase with faults lasts for one of these
 FAULT_EVERY_S = 0.8  # on average
 END_S = 300.0  # all executions end before
+LATE_S = 5.0  # at most: until a request that the store has delayed takes effect
+RECOVERY_S = TTL_S + 5.0  # after the end of all faults, an execution with due frames goes on within this time
 
 
 class SimComponents(NamedTuple):
@@ -91,6 +93,9 @@ class SimCluster:
         self.workers: dict[str, Worker] = {}
         self._starts: dict[tuple[str, int], int] = {}
         self.faults = 0
+        self._quiet_at: float | None = None  # when the last fault has ended; None: they go on
+        self._paused_until = 0.0  # the end of the last pause of a process
+        self._grown: dict[str, tuple[int, float]] = {}  # execution → the rows of its log, and since when
 
     def run(
         self,
@@ -153,6 +158,20 @@ class SimCluster:
                 self._fault()
             else:
                 self._stop_faults()
+            self._check_progress()
+
+    def _check_progress(self) -> None:
+        """Liveness: after the faults, no frame that a worker could begin waits for longer than RECOVERY_S."""
+        now = self.loop.time()
+        for execution_id, rows in self.store.memory.rows.items():
+            known = self._grown.get(execution_id)
+            if known is None or known[0] != len(rows):
+                known = self._grown[execution_id] = (len(rows), now)
+            if self._quiet_at is None or now - max(known[1], self._quiet_at) <= RECOVERY_S or self._ended(execution_id):
+                continue
+            waiting = list(due(folded(execution_id, events_of(rows))))
+            since = f"{now - known[1]:.1f} s, {now - self._quiet_at:.1f} s after the faults"
+            assert not waiting, f"liveness: {execution_id} has not gone on for {since}, and {waiting[0]} is due"
 
     async def _start(self, execution_id: str, path: str, workload: dict[str, object]) -> None:
         clock = SimClock(self.loop)
@@ -273,7 +292,9 @@ class SimCluster:
             self.queue.lose_takers()
             self._start_process(*role)
         elif fault == "pause":
-            self.loop.pause(self.processes[role], random.random() * 12)
+            pause_s = random.random() * 12
+            self._paused_until = max(self._paused_until, self.loop.time() + pause_s)
+            self.loop.pause(self.processes[role], pause_s)
         elif fault == "wipe":
             self.queue.wipe()
 
@@ -287,6 +308,8 @@ class SimCluster:
     def _stop_faults(self) -> None:
         rates = FaultRates(skew_s=self.rates.skew_s)
         self.store.rates = self.queue.rates = self.link.rates = rates
+        if self._quiet_at is None:
+            self._quiet_at = max(self._paused_until, self.loop.time() + LATE_S)
 
 
 def _digest(rows: Sequence[LogRow]) -> str:
