@@ -393,11 +393,12 @@ async def list_executions(
     left = limit if limit is not None else -1
     wanted = frozenset({status} if isinstance(status, str) else status or ())
     open_only = open_only or (bool(wanted) and wanted <= {"running", "interrupted", "paused"})
+    (only,) = wanted if len(wanted) == 1 else (None,)  # an ended one has the same status in the store, which finds it
     pattern = path if path is not None and any(each in path for each in "*?[") else None
     exact = path if pattern is None else None
     filter = ExecutionFilter(
-        open_only=open_only, path=exact, labels=labels, since=since, until=until, roots=roots, waiting=waiting,
-        search=search,
+        status=only if only in ("ok", "error", "cancelled") else None, open_only=open_only, path=exact, labels=labels,
+        since=since, until=until, roots=roots, waiting=waiting, search=search,
     )  # fmt: skip
     while left:
         page = await listing.executions(PAGE, filter, before=before)
@@ -422,9 +423,8 @@ def is_id_part(name: str) -> bool:
 async def find_execution(listing: ExecutionListing, name: str, hint: str = "") -> str:
     """The id of the execution that a person means: an id, a prefix of it, or `last`. Raises UsageError."""
     if name == LAST:
-        async for info in list_executions(listing):
-            if info.parent is None:  # a child belongs to its caller
-                return info.execution_id
+        async for info in list_executions(listing, roots=True, limit=1):  # a child belongs to its caller
+            return info.execution_id
         raise UsageError("no execution has been started yet")
     prefix = name.strip().lower()
     if not is_id_part(name):
