@@ -35,6 +35,12 @@ GOALS: dict[str, float] = {
     "editor: completion of a path in ctx": 50,
     "editor: completion of a key": 50,
     "editor: peak memory of noetl lsp": 143,
+    "large: list": 0.5,
+    "large: show of any execution": 0.5,
+    "large: show of the last one": 0.5,
+    "large: resume of a waiting one": 0.5,
+    "large: a server with 100,000 open executions, ready": 5,
+    "large: a server with 100,000 open executions, memory": 500,
     "run api: overhead over a bare route, p50": 10,
 }
 AT_LEAST: dict[str, float] = {

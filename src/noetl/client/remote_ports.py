@@ -59,7 +59,8 @@ class RemoteStore:
         """Empty when the execution does not exist."""
         rows: list[LogRow] = []
         try:
-            async for page in self.pages(execution_id, after):
+            limit = LOG_PAGE_FACTS if up_to is None else min(LOG_PAGE_FACTS, max(1, up_to - after))
+            async for page in self.pages(execution_id, after, limit):
                 rows += page
                 if up_to is not None and rows[-1].first_seq + len(rows[-1].facts) > up_to:
                     break
@@ -67,11 +68,13 @@ class RemoteStore:
             return []
         return rows
 
-    async def pages(self, execution_id: str, after: int = 0) -> AsyncIterator[list[LogRow]]:
-        """The same, one page at a time. Raises NotFound."""
+    async def pages(
+        self, execution_id: str, after: int = 0, limit: int = LOG_PAGE_FACTS
+    ) -> AsyncIterator[list[LogRow]]:
+        """The same, one page at a time; `limit`: facts of a page. Raises NotFound."""
         path = f"{execution_path(execution_id)}/log"
         while True:
-            params: dict[str, JSON] = {"after": after, "limit": LOG_PAGE_FACTS}
+            params: dict[str, JSON] = {"after": after, "limit": limit}
             response = await self._http.request("GET", path, params=params)
             rows, more = response.read_as(LogPage, _rows)
             if rows:

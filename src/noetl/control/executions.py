@@ -45,6 +45,7 @@ from noetl.control.live_execution import (
     resolve,
     turn,
 )
+from noetl.control.log_pages import read_iterations
 from noetl.control.loop_data import LoopData
 from noetl.control.notifications import Notifications, notifies_end
 from noetl.control.person_waits import person_waits, read_waits
@@ -54,7 +55,6 @@ from noetl.engine.commands import LEVEL, Command, Decide, Exceed, Fork, Lose, Re
 from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import Requested
 from noetl.engine.limits import Permit
-from noetl.engine.loops import iteration_outputs
 from noetl.engine.moves import work_of
 from noetl.engine.saved import saved_in
 from noetl.engine.settle import delegated
@@ -485,8 +485,7 @@ class Control:
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         """The outputs of the iterations of a loop, from the log: any process may read it (D30)."""
-        log = [fact for row in await self.store.read(execution_id) for fact in row.facts]
-        return [output for _, output in iteration_outputs(log, run, only)]
+        return await read_iterations(self.store, execution_id, run, only) or []
 
     async def parent(self, execution_id: str) -> str | None:
         """From the first fact of the log: any process may read it (D99)."""

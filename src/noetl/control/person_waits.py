@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from noetl.control.live_execution import LiveExecution
+from noetl.control.log_pages import read_slices
 from noetl.engine import Event
 from noetl.engine.facts import (
     Cancelled,
@@ -19,7 +20,6 @@ from noetl.engine.facts import (
 )
 from noetl.engine.state import State
 from noetl.ports import EventStore, PersonWait
-from noetl.views.log import events_of
 
 TITLE_CHARS_MAX = 300  # in a list; the log has all of it
 _CHANGES = (Cancelled, Finished, FrameParked, FrameResumed, IterationFailed, Retried, StepFailed)
@@ -42,7 +42,10 @@ async def read_waits(store: EventStore, state: State) -> tuple[PersonWait, ...]:
     found = _waits(state, {})
     if not found:
         return ()
-    return _waits(state, _parked_at(events_of(await store.read(state.execution_id))))
+    since: dict[str, datetime | None] = {}
+    async for events in read_slices(store, state.execution_id):
+        since |= _parked_at(events)
+    return _waits(state, since)
 
 
 def _parked_at(events: Iterable[Event]) -> dict[str, datetime | None]:

@@ -37,23 +37,21 @@ def fork_findings(
     execution_id: str, events: Iterable[Event], origin: Iterable[Event], programs: ForkPrograms | None = None
 ) -> list[AuditFinding]:
     """Everything that is wrong with the kept calls of a fork. `programs` None: only the facts are compared."""
-    audit = _ForkAudit(execution_id, origin, programs)
+    audit = ForkAudit(execution_id, programs)
+    for event in origin:
+        audit.feed_origin(event)
     for event in events:
         audit.feed(event)
     return audit.found
 
 
-class _ForkAudit:
-    def __init__(self, execution_id: str, origin: Iterable[Event], programs: ForkPrograms | None) -> None:
+class ForkAudit:
+    """Reads the log of a fork event by event, after the one that it was forked from, whose calls it holds."""
+
+    def __init__(self, execution_id: str, programs: ForkPrograms | None) -> None:
         self.found: list[AuditFinding] = []
         self._old: dict[int, TaskDone] = {}
         self._old_steps: dict[str, str] = {}  # run → step or block
-        for event in origin:
-            match event.fact:
-                case TaskDone() as fact:
-                    self._old[event.seq] = fact
-                case StepScheduled(run=run, step=step):
-                    self._old_steps[run] = step
         self._programs = programs
         self._state = State(execution_id=execution_id)
         self._fork: ForkOrigin | None = None
@@ -65,6 +63,13 @@ class _ForkAudit:
 
     def report(self, code: str, message: str) -> None:
         self.found.append(AuditFinding(seq=self._seq, code=code, message=message))
+
+    def feed_origin(self, event: Event) -> None:
+        match event.fact:
+            case TaskDone() as fact:
+                self._old[event.seq] = fact
+            case StepScheduled(run=run, step=step):
+                self._old_steps[run] = step
 
     def feed(self, event: Event) -> None:
         self._seq = event.seq

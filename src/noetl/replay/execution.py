@@ -13,7 +13,8 @@ from noetl.control.deps import ControlHooks
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import Signal, Start
-from noetl.engine.facts import Fact, ForSignal, FrameParked, Requested
+from noetl.engine.facts import ForSignal, FrameParked, Requested
+from noetl.engine.loops import iteration_outputs
 from noetl.engine.stored import filled, key_of, marks_on
 from noetl.errors import Rejected
 from noetl.output import JSON, Failure, Output
@@ -159,11 +160,12 @@ class Replay:
         state = folded(execution_id, [Event(each.seq, each.at, each.fact) for each in self._of(execution_id)])
         status = WAITING if state.live else state.status
 
-        async def facts(id: str) -> list[Fact]:
-            return [each.fact for each in self._of(id)]
+        async def iterations(id: str, run: str) -> list[Output | None] | None:
+            facts = [each.fact for each in self._of(id)]
+            return [each for _, each in iteration_outputs(facts, run)] if facts else None
 
         async def load(output: Output) -> JSON:
-            return await load_output(output, facts, memory.results.get)
+            return await load_output(output, iterations, memory.results.get)
 
         stored = {key_of(ref): await load(Output(ref=ref)) for ref in marks_on(state.ctx, ())}
         return ReplayedExecution(

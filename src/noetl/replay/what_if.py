@@ -9,9 +9,10 @@ from typing import Final, Literal, Protocol
 from msgspec.structs import replace
 
 from noetl.engine.commands import Start
-from noetl.engine.facts import Fact, ForChild, FrameParked
+from noetl.engine.facts import ForChild, FrameParked
+from noetl.engine.loops import iteration_outputs
 from noetl.errors import Damaged, NotFound, PlaybookError, Rejected
-from noetl.output import JSON
+from noetl.output import JSON, Output
 from noetl.ports import LogRow, PlaybookText, SecretProvider
 from noetl.replay.adapter import ReplayAdapter
 from noetl.replay.comparison import changed_tasks, compare_replay
@@ -139,10 +140,12 @@ class WhatIfReplay:
         output: JSON = None
         if recorded.output is not None:
             try:
-                output = await load_output(recorded.output, self._facts, self._reader.result)
+                output = await load_output(recorded.output, self._iterations, self._reader.result)
             except (Damaged, NotFound):  # the stored result was deleted
                 return False
         return bool(output == replayed.output)
 
-    async def _facts(self, execution_id: str) -> list[Fact]:
-        return [fact for row in await self._reader.rows(execution_id) for fact in row.facts]
+    async def _iterations(self, execution_id: str, run: str) -> list[Output | None] | None:
+        facts = [fact for row in await self._reader.rows(execution_id) for fact in row.facts]
+        with readable(execution_id):
+            return [each for _, each in iteration_outputs(facts, run)] if facts else None

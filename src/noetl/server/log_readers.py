@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -22,9 +23,9 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.limits import with_holders
 from noetl.control.live_execution import turn
-from noetl.control.log_pages import SLICE_FACTS, ReadableLog, read_runs
+from noetl.control.log_pages import SLICE_FACTS, ReadableLog, read_iterations, read_runs, read_slices
 from noetl.engine import Event, apply
-from noetl.engine.facts import Fact, Requested
+from noetl.engine.facts import Requested
 from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.errors import Damaged, NoetlError, NotFound, Rejected, Unavailable
@@ -381,10 +382,7 @@ class OutputLoader:
 
     async def load(self, output: Output) -> JSON:
         """The data. Raises ApiError when it is too large for one response, or Damaged."""
-        return await load_output(output, self._facts, self._result)
-
-    async def _facts(self, execution_id: str) -> list[Fact]:
-        return [fact for row in await self._services.store.read(execution_id) for fact in row.facts]
+        return await load_output(output, partial(read_iterations, self._services.store), self._result)
 
     async def _result(self, ref: dict[str, JSON]) -> bytes:
         meta = ref.get("meta")
@@ -432,8 +430,7 @@ class ResultIndex:
         return refs.by_digest[digest]
 
     async def _read(self, execution_id: str, refs: _Refs) -> None:
-        remaining = events_of(await self._store.read(execution_id, refs.seq), after=refs.seq)
-        while events := list(islice(remaining, SLICE_FACTS)):
+        async for events in read_slices(self._store, execution_id, refs.seq):
             for event in events:
                 body = _encode(event.fact)
                 if b'"locator"' in body:  # most facts contain no ref and need not be decoded
@@ -441,4 +438,3 @@ class ResultIndex:
                         if isinstance(digest := ref["meta"].get("sha256"), str):
                             refs.by_digest[digest] = ref
                 refs.seq = event.seq
-            await turn()

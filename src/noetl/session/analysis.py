@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from noetl.control.log_pages import fold_log
 from noetl.control.playbooks import Playbooks
 from noetl.errors import PlaybookError
 from noetl.playbook.reader import read
 from noetl.session.errors import UsageError
 from noetl.session.sources import PlaybookFile, find_registered, find_source
-from noetl.views.difference import ExecutionDifference, PartChange, execution_difference, playbook_changes
-from noetl.views.log import readable
-from noetl.views.why import Why, why
+from noetl.views.difference import ComparedFold, ExecutionDifference, PartChange, execution_difference, playbook_changes
+from noetl.views.why import Why, WhyFold
 
 if TYPE_CHECKING:
     from noetl.playbook.kinds import Kinds
@@ -22,14 +22,15 @@ if TYPE_CHECKING:
 
 async def explain_step(execution: Execution, step: str | None, kinds: Kinds) -> Why:
     """Why a step ran, waited or did not run. Raises UsageError when the playbook has no such step."""
-    log = await execution.log()
+    info = await execution.info()
     await execution.require_started()
-    program = await Playbooks(execution.session.catalog, kinds).by_digest(log.info.digest)
+    program = await Playbooks(execution.session.catalog, kinds).by_digest(info.digest)
     if step is None or (step not in program.steps and step not in program.blocks):
         problem = "name the step to explain" if step is None else f'the playbook has no step "{step}"'
         raise UsageError(f"{problem}; its steps are {', '.join((*program.steps, *program.blocks))}")
-    with readable(log.id):
-        return why(program, log.id, log.events(), step)
+    fold = WhyFold(program, info.id, step)
+    await fold_log(execution.session.log, info.id, fold.feed)
+    return fold.result()
 
 
 class PlaybookDifference(NamedTuple):
@@ -55,8 +56,14 @@ async def compare(
     if isinstance(a, PlaybookFile) or isinstance(b, PlaybookFile) or one is not None or other is not None:
         name = b if one is not None else a
         raise UsageError(f'"{name}" is not a playbook: name two playbooks or two executions')
-    first, second = [await (await session.execution(name)).log() for name in (a, b)]
-    return execution_difference((first.id, first.events()), (second.id, second.events()))
+    return execution_difference(*[await _compared(session, name) for name in (a, b)])
+
+
+async def _compared(session: Session, name: str) -> ComparedFold:
+    id = (await session.execution(name)).id
+    fold = ComparedFold(id)
+    await fold_log(session.log, id, fold.feed)
+    return fold
 
 
 async def _playbook(session: Session, name: str | PlaybookFile, kinds: Kinds) -> Playbook | None:

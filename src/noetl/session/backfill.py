@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
+from noetl.control.log_pages import read_slices
 from noetl.control.refusals import path_in
 from noetl.engine.facts import ForChild, FrameParked
 from noetl.errors import PlaybookError
@@ -199,9 +200,11 @@ async def succeeded(session: Session, path: str) -> set[tuple[datetime, datetime
     found: set[tuple[datetime, datetime]] = set()
     async for info in session.executions(path=PATH + path):
         children = {each.execution_id for each in await session.listing.children(info.id) if each.status == "ok"}
-        for row in await session.log.read(info.id) if children else ():
-            for fact in row.facts:
-                match fact:
+        if not children:
+            continue
+        async for events in read_slices(session.log, info.id):
+            for event in events:
+                match event.fact:
                     case FrameParked(until=ForChild(execution_id=id, workload={"window": dict(window)})):
                         if id in children and (key := _key(window)) is not None:
                             found.add(key)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
 from noetl.api.debugging import BreakpointRequest, ChangeRequest, ContinueRequest, EvaluateRequest, StepRequest
+from noetl.control.log_pages import read_runs
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Change, ClearBreakpoint, Command, Release, SetBreakpoint
 from noetl.engine.facts import BreakpointCleared, BreakpointSet, Fact, HoldReleased, ScopeChanged
@@ -26,7 +27,6 @@ from noetl.views.debugging import (
     ScopesDocument,
     debug_document,
 )
-from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
 
 if TYPE_CHECKING:
@@ -157,10 +157,7 @@ class LocalDebugger:
 
     async def _read(self) -> Runs:
         runs = self._runs
-        rows = await self._session.log.read(self._id, runs.state.seq)
-        with readable(self._id):
-            for event in events_of(rows, after=runs.state.seq):
-                runs.feed(event)
+        await read_runs(self._session.log, runs)
         if not runs.state.seq:
             raise NotFound(f"no execution {self._id}")
         return runs

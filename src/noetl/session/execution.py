@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from noetl.control.log_pages import read_runs
+from noetl.control.log_pages import fold_log, read_iterations, read_runs, read_slices
 from noetl.engine.facts import ForkOrigin
 from noetl.engine.state import LIVE, State
 from noetl.errors import Damaged, NotFound, Problem, Rejected
@@ -23,8 +24,8 @@ from noetl.views.documents import (
     OutputLocation,
     ShowDocument,
     StateDocument,
+    StepOutputFold,
     given_by_playbook,
-    given_by_step,
     load_output,
     show_document,
     state_document,
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from noetl.engine import Event
-    from noetl.engine.facts import Fact
     from noetl.engine.state import Status
     from noetl.fork.plan import ForkPlan
     from noetl.ports import ExecutionListing, LogRow, PrintedLine
@@ -82,24 +82,6 @@ class Result(NamedTuple):
         return self
 
 
-class ExecutionLog(NamedTuple):
-    """An execution with all of its facts."""
-
-    info: ExecutionInfo
-    rows: list[LogRow]
-
-    @property
-    def id(self) -> str:
-        return self.info.execution_id
-
-    @property
-    def last_seq(self) -> int:
-        return last_seq(self.rows)
-
-    def events(self) -> Iterator[Event]:
-        return events_of(self.rows)
-
-
 class StartNotes(NamedTuple):
     """Remarks about a playbook that was started."""
 
@@ -135,33 +117,32 @@ class Execution:
         await read_runs(self.session.log, runs, up_to)
         return info, runs
 
-    async def log(self) -> ExecutionLog:
-        info = await self.info()
-        return ExecutionLog(info, await self.session.log.read(self.id))
-
     async def events(
         self, *, after: int = 0, follow: bool = False, on_ownerless: Callable[[], None] | None = None
     ) -> AsyncIterator[Envelope]:
         """Its events in order, those of facts after `after`; with `follow` until it has ended."""
         from noetl.views.envelopes import Envelopes
 
-        envelopes, seq = Envelopes(State(execution_id=self.id)), 0
-        async for rows in self._rows(follow=follow, on_ownerless=on_ownerless):
+        await self.info()
+        envelopes = Envelopes(State(execution_id=self.id))
+        async for events in self._slices(follow=follow, on_ownerless=on_ownerless):
             found: list[Envelope] = []
             with readable(self.id):
-                # Rows are read whole: the first one may contain facts that were shown already.
-                for event in events_of(rows, after=seq):
-                    seq = event.seq
+                for event in events:
                     found += (each for each in envelopes.feed(event) if each.seq > after)
             for envelope in found:
                 yield envelope
 
-    async def _rows(self, *, follow: bool, on_ownerless: Callable[[], None] | None) -> AsyncIterator[list[LogRow]]:
-        log = await self.log()
-        yield log.rows
+    async def _slices(self, *, follow: bool, on_ownerless: Callable[[], None] | None) -> AsyncIterator[list[Event]]:
+        seq = 0
+        async for events in read_slices(self.session.log, self.id):
+            seq = events[-1].seq
+            yield events
         if follow:
-            async for rows in self.session.follow(self.id, log.last_seq, on_ownerless):
-                yield rows
+            async for rows in self.session.follow(self.id, seq, on_ownerless):
+                # Rows are read whole: the first one may contain facts that were shown already.
+                yield (events := list(events_of(rows, after=seq)))
+                seq = events[-1].seq if events else seq
 
     async def logs(
         self,
@@ -176,13 +157,15 @@ class Execution:
         `step`: only those of a step, a run, a frame or a call. `failed`: only those of calls that failed.
         `on_ownerless` is called once when the execution no longer has a process. Raises UsageError.
         """
-        from noetl.views.printed import LineFilter, failed_calls, has_run, steps_run
+        from noetl.views.printed import CallFold, LineFilter
 
-        facts = await self._facts(self.id) if failed or step is not None else []
-        if step is not None and not follow and not has_run(step, facts):
-            ran = ", ".join(steps_run(facts)) or "none"
+        calls = CallFold(step)
+        if failed or (step is not None and not follow):
+            await fold_log(self.session.log, self.id, calls.feed)
+        if step is not None and not follow and not calls.has_run:
+            ran = ", ".join(calls.steps) or "none"
             raise UsageError(f'"{step}" has not run: the steps that have run are {ran}')
-        wanted, after, had_ended = LineFilter(step, failed_calls(facts) if failed else None), 0, False
+        wanted, after, had_ended = LineFilter(step, calls.failed if failed else None), 0, False
         while True:
             info = await self.info()
             has_ended = not follow or not info.live
@@ -224,11 +207,11 @@ class Execution:
         return await self.fetch(found.output)
 
     async def find_output(self, step: str | None = None) -> OutputLocation:
-        if step is not None:
-            log = await self.log()
-            with readable(self.id):
-                return given_by_step(self.id, log.events(), step)
         info = await self.info()
+        if step is not None:
+            fold = StepOutputFold(self.id, step)
+            await fold_log(self.session.log, self.id, fold.feed)
+            return fold.result()
         if info.live:
             return OutputLocation(None, None, f"{self.id} has not ended")
         # The last facts contain it, however long the log is.
@@ -237,10 +220,7 @@ class Execution:
 
     async def fetch(self, output: Output) -> JSON:
         """The data of an output; stored results are fetched. Raises Damaged."""
-        return await load_output(output, self._facts, self._result)
-
-    async def _facts(self, execution_id: str) -> list[Fact]:
-        return [fact for row in await self.session.log.read(execution_id) for fact in row.facts]
+        return await load_output(output, partial(read_iterations, self.session.log), self._result)
 
     async def _result(self, ref: dict[str, JSON]) -> bytes:
         try:
@@ -413,11 +393,12 @@ async def list_executions(
     left = limit if limit is not None else -1
     wanted = frozenset({status} if isinstance(status, str) else status or ())
     open_only = open_only or (bool(wanted) and wanted <= {"running", "interrupted", "paused"})
+    (only,) = wanted if len(wanted) == 1 else (None,)  # an ended one has the same status in the store, which finds it
     pattern = path if path is not None and any(each in path for each in "*?[") else None
     exact = path if pattern is None else None
     filter = ExecutionFilter(
-        open_only=open_only, path=exact, labels=labels, since=since, until=until, roots=roots, waiting=waiting,
-        search=search,
+        status=only if only in ("ok", "error", "cancelled") else None, open_only=open_only, path=exact, labels=labels,
+        since=since, until=until, roots=roots, waiting=waiting, search=search,
     )  # fmt: skip
     while left:
         page = await listing.executions(PAGE, filter, before=before)
@@ -442,9 +423,8 @@ def is_id_part(name: str) -> bool:
 async def find_execution(listing: ExecutionListing, name: str, hint: str = "") -> str:
     """The id of the execution that a person means: an id, a prefix of it, or `last`. Raises UsageError."""
     if name == LAST:
-        async for info in list_executions(listing):
-            if info.parent is None:  # a child belongs to its caller
-                return info.execution_id
+        async for info in list_executions(listing, roots=True, limit=1):  # a child belongs to its caller
+            return info.execution_id
         raise UsageError("no execution has been started yet")
     prefix = name.strip().lower()
     if not is_id_part(name):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import UUID
 
 from noetl.clock import Clock, SystemClock
+from noetl.control.log_pages import PAGE_FACTS
 from noetl.control.refusals import Refusal, path_in, reason_of, without_secrets
 from noetl.control.roles import INCLUDES
 from noetl.control.secret_inputs import check_inputs, secrets_of_fork, stored_secrets
@@ -353,8 +354,8 @@ class LocalSession(SessionVerbs):
                 version, quiet = seen, 0
                 info = await Execution(self, execution_id).info()
                 if info.seq > after:
-                    rows = await self.log.read(execution_id, after)
-                    after = last_seq(rows)
+                    rows = await self.log.read(execution_id, after, after + PAGE_FACTS)
+                    after = last_seq(rows) or info.seq
                     yield rows
                     continue  # there may be more, or this was the end
                 if not info.live:
@@ -404,7 +405,7 @@ class LocalSession(SessionVerbs):
         if compensate:
             from noetl.session.local_commands import require_not_undone
 
-            require_not_undone(await Execution(self, execution_id).log())
+            require_not_undone((await Execution(self, execution_id).runs())[1].state)
         if await self.command_here(execution_id, command):
             return await until_ended(self, execution_id)
         from noetl.session.local_commands import cancel_ownerless, post, unless_taken
@@ -419,12 +420,12 @@ class LocalSession(SessionVerbs):
     async def signal(self, execution_id: str, name: str, data: JSON = None, *, frame: str | None = None) -> bool:
         from noetl.session.local_commands import deliver, frames_awaiting, is_resumed
 
-        log = await Execution(self, execution_id).log()
-        frames = frames_awaiting(log, name)
+        info, runs = await Execution(self, execution_id).runs()
+        frames = frames_awaiting(runs.state, name)
         command = Signal(name=name, data=data, frame=frame)
         if await self.command_here(execution_id, command):
             return True
-        return await deliver(self.store, log.info, command, is_resumed(frames if frame is None else {frame}), self.hint)
+        return await deliver(self.store, info, command, is_resumed(frames if frame is None else {frame}), self.hint)
 
     async def resume(self, execution_id: str) -> None:
         info = await self._live(execution_id)

@@ -8,14 +8,14 @@ from typing import Final
 
 from noetl.engine.commands import Command
 from noetl.engine.facts import Fact, ForSignal, FrameResumed
-from noetl.engine.state import LIVE, Status
+from noetl.engine.state import LIVE, State, Status
 from noetl.errors import Rejected, Unavailable
 from noetl.escape import one_line
 from noetl.ports import ExecutionHead
 from noetl.runtime.embedded import EmbeddedRuntime, LocalStore
-from noetl.session.execution import POLL_S, ExecutionLog
+from noetl.session.execution import POLL_S
 from noetl.tool import Tools
-from noetl.views.log import events_of, folded
+from noetl.views.log import events_of
 
 ANSWER_S: Final = 10.0  # within this the owner of the execution reads its inbox
 AWAITED_SHOWN_MAX: Final = 10  # signals that are waited for, when another one was sent
@@ -90,18 +90,16 @@ async def cancel_ownerless(store: LocalStore, execution_id: str, command: Comman
         await runtime.close(0)
 
 
-def require_not_undone(log: ExecutionLog) -> None:
+def require_not_undone(state: State) -> None:
     """Raises Rejected when it is being cancelled, or its completed steps are being undone."""
-    state = folded(log.id, log.events())
     if state.status == "cancelling":
         raise Rejected("already-cancelled", "the execution is being cancelled")
     if state.compensation is not None:
         raise Rejected("already-compensating", "its completed steps are being compensated already")
 
 
-def frames_awaiting(log: ExecutionLog, signal: str) -> set[str]:
+def frames_awaiting(state: State, signal: str) -> set[str]:
     """The frames that wait for it. Raises Rejected when there is none; the message lists other signals."""
-    state = folded(log.id, log.events())
     if not state.live:
         raise Rejected("execution-over", f"it has ended: {state.status}")
     awaited = {

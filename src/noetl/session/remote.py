@@ -17,6 +17,7 @@ from noetl.api.executions import ForkRequest, ForkResponse
 from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, RollbackRequest, RollbackResponse, to_problem
 from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
 from noetl.client.remote_ports import RemoteLogs
+from noetl.control.log_pages import fold_log
 from noetl.control.roles import INCLUDES
 from noetl.engine import Event, apply
 from noetl.engine.commands import SetBreakpoint
@@ -37,7 +38,6 @@ from noetl.session.libs import parsed_with_libs, registered_with_libs
 from noetl.session.protocol import GRACE_S, ForkWish, NewToken, Observer
 from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
-from noetl.views.log import events_of
 from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
@@ -293,8 +293,7 @@ class RemoteSession(SessionVerbs):
     async def rest(self, execution_id: str) -> Status:
         seen = Followed(execution_id, State(execution_id=execution_id))
         if execution_id not in self._started:
-            for event in events_of(await self.log.read(execution_id)):
-                apply(seen.state, event.fact, event.at)
+            await fold_log(self.log, execution_id, lambda event: apply(seen.state, event.fact, event.at))
             for observer in self._observers:
                 observer.seed(seen)
         self._started.discard(execution_id)

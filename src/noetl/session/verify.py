@@ -9,26 +9,26 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 from msgspec import Struct
 
-from noetl.control.live_execution import fold
-from noetl.engine import Event
-from noetl.engine.facts import Processed, Requested
+from noetl.control.log_pages import fold_log, read_slices
+from noetl.engine import Event, apply
+from noetl.engine.facts import Fact, Processed, Requested
 from noetl.engine.snapshot import schema, thaw
 from noetl.engine.state import LIVE, State
 from noetl.engine.stored import marks_on
 from noetl.errors import Damaged, NotFound, PlaybookError
 from noetl.net.notify import split_digest
 from noetl.output import JSON, Output
-from noetl.ports import LogRow, Snapshot
-from noetl.session.execution import Execution, ExecutionLog
+from noetl.ports import Snapshot
+from noetl.session.execution import Execution
 from noetl.session.protocol import ExecutionInfo, Session
-from noetl.views.audit import findings
-from noetl.views.log import events_of, readable, startup_failure
+from noetl.views.audit import LogAudit
+from noetl.views.log import STARTUP_FACTS, readable, startup_failure
 from noetl.views.replay import ReplayDifference, differences
 
 if TYPE_CHECKING:
-    from noetl.fork.audit import ForkPrograms
+    from noetl.fork.audit import ForkAudit, ForkPrograms
 
-KEYS_MAX: Final = 100_000  # results of one execution that are read_runs as seen
+KEYS_MAX: Final = 100_000  # results of one execution that are remembered as seen
 
 
 class AuditEntry(Struct, frozen=True, kw_only=True):
@@ -53,21 +53,15 @@ async def audit_executions(session: Session, execution: Execution | None = None)
     audit = AuditReport(findings=[])
     async for info in _executions(session, execution):
         audit.executions += 1
+        found = _ExecutionAudit(session, info)
         try:
-            log = ExecutionLog(info, await session.log.read(info.id))
+            await found.read()
         except Damaged as error:
             audit.findings.append(AuditEntry(execution_id=info.id, seq=0, code="log", message=str(error)))
             continue
-        audit.facts += log.last_seq
-        audit.findings += [
-            AuditEntry(execution_id=log.id, seq=each.seq, code=each.code, message=each.message)
-            for each in findings(log.events())
-        ]
-        audit.findings += [each async for each in _of_fork(session, log)]
-        audit.findings += _of_head(log)
-        if startup_failure(log.events()) is None:  # the text of a refused request is not stored
-            audit.findings += [each async for each in _of_playbook(session, info)]
-        await _results(session, log, audit)
+        audit.facts += found.seq
+        audit.results += found.results
+        audit.findings += [each async for each in found.entries()]
     audit.findings += [
         AuditEntry(execution_id=None, seq=0, code="database", message=each) for each in await session.check_storage()
     ]
@@ -82,56 +76,118 @@ async def _executions(session: Session, only: Execution | None) -> AsyncIterator
         yield info
 
 
-async def _of_fork(session: Session, log: ExecutionLog) -> AsyncIterator[AuditEntry]:
-    """What a fork keeps is in the log that it was forked from, and is what the fork would have called."""
-    from noetl.fork.audit import fork_findings, origin_of
+class _ExecutionAudit:
+    """Reads the log of one execution once, a few facts at a time."""
 
-    fork = origin_of(log.events())
-    if fork is None:
-        return
-    try:
-        origin = await session.log.read(fork.execution)
-    except (NotFound, Damaged) as error:
-        yield AuditEntry(execution_id=log.id, seq=1, code="fork", message=str(error))
-        return
-    if not origin:
-        message = f"the execution that it was forked from, {fork.execution}, does not exist"
-        yield AuditEntry(execution_id=log.id, seq=1, code="fork", message=message)
-        return
-    programs = await _programs(session, origin, log.rows)
-    with readable(log.id):
-        found = fork_findings(log.id, log.events(), events_of(origin), programs)
-    for each in found:
-        yield AuditEntry(execution_id=log.id, seq=each.seq, code=each.code, message=each.message)
+    def __init__(self, session: Session, info: ExecutionInfo) -> None:
+        self._session = session
+        self._info = info
+        self._facts = LogAudit()
+        self._fork: ForkAudit | None = None  # None: it is not a fork, or what it was forked from cannot be read
+        self._unreadable: list[AuditEntry] = []
+        self._first: list[Event] = []
+        self._last: Event | None = None
+        self._seen: set[str] = set()  # keys of results
+        self._missing: list[AuditEntry] = []
+        self.results = 0
+
+    @property
+    def seq(self) -> int:
+        return 0 if self._last is None else self._last.seq
+
+    async def read(self) -> None:
+        """Raises Damaged."""
+        info = self._info
+        async for events in read_slices(self._session.log, info.id, 0, info.seq):
+            if self._last is None:
+                self._first = events[:STARTUP_FACTS]
+                await self._open_fork(events[0])
+            with readable(info.id):
+                for event in events:
+                    self._facts.feed(event)
+                    if self._fork is not None:
+                        self._fork.feed(event)
+            for seq, name, ref in _refs(events):
+                await self._check_result(seq, name, ref)
+            self._last = events[-1]
+
+    async def entries(self) -> AsyncIterator[AuditEntry]:
+        """The inconsistencies, after the log was read."""
+        for each in (*self._facts.result(), *(self._fork.found if self._fork is not None else ())):
+            yield self._entry(each.seq, each.code, each.message)
+        for entry in (*self._unreadable, *self._of_head()):
+            yield entry
+        if startup_failure(self._first) is None:  # the text of a refused request is not stored
+            async for entry in _of_playbook(self._session, self._info):
+                yield entry
+        for entry in self._missing:
+            yield entry
+
+    def _entry(self, seq: int, code: str, message: str) -> AuditEntry:
+        return AuditEntry(execution_id=self._info.id, seq=seq, code=code, message=message)
+
+    async def _open_fork(self, first: Event) -> None:
+        """What a fork keeps is in the log that it was forked from, and is what the fork would have called."""
+        from noetl.fork.audit import ForkAudit, origin_of
+
+        fork = origin_of((first,))
+        if fork is None:
+            return
+        log = self._session.log
+        try:
+            rows = await log.read(fork.execution, 0, 1)
+            audit = ForkAudit(
+                self._info.id, await _programs(self._session, rows[0].facts[0], first.fact) if rows else None
+            )
+            seq = await fold_log(log, fork.execution, audit.feed_origin)
+        except (NotFound, Damaged) as error:
+            self._unreadable.append(self._entry(1, "fork", str(error)))
+            return
+        if not seq:
+            message = f"the execution that it was forked from, {fork.execution}, does not exist"
+            self._unreadable.append(self._entry(1, "fork", message))
+            return
+        self._fork = audit
+
+    def _of_head(self) -> Iterator[AuditEntry]:
+        """The row that lists read agrees with the log: the last seq, and whether it has ended."""
+        info = self._info
+        if self.seq < info.seq:
+            message = f"{info.seq} facts were recorded, and the log has {self.seq}"
+            yield self._entry(self.seq, "head", message)
+            return
+        last = None if self._last is None else self._last.fact
+        ended = last.status if isinstance(last, Processed) else None
+        if ended != (None if info.status in LIVE else info.status):
+            yield self._entry(info.seq, "head", f"it is listed as {info.status}, and its log ends with {_named(last)}")
+
+    async def _check_result(self, seq: int, name: str, ref: dict[str, JSON]) -> None:
+        """Every result that the log refers to exists, byte for byte."""
+        key = str(ref["locator"]["key"])
+        if key in self._seen:
+            return
+        if len(self._seen) < KEYS_MAX:
+            self._seen.add(key)
+        self.results += 1
+        try:
+            await self._session.results.get(ref)
+        except (NotFound, Damaged) as error:
+            self._missing.append(self._entry(seq, "result", f"{name}: {error}" if name else str(error)))
 
 
-async def _programs(session: Session, old: list[LogRow], new: list[LogRow]) -> ForkPrograms | None:
+async def _programs(session: Session, *requests: Fact) -> ForkPrograms | None:
     """None: one cannot run here, for example because a tool is not installed."""
     from noetl.control.playbooks import CompiledPlaybooks
     from noetl.fork.audit import ForkPrograms
     from noetl.tool import Tools
 
     texts = CompiledPlaybooks(session.catalog, Tools.installed().kinds())
-    digests = [fact.digest for rows in (old, new) for fact in rows[0].facts[:1] if isinstance(fact, Requested)]
+    digests = [fact.digest for fact in requests if isinstance(fact, Requested)]
     try:
         first, second = [await texts.by_digest(digest) for digest in digests]
     except (NotFound, PlaybookError, ValueError):
         return None
     return ForkPrograms(first, second)
-
-
-def _of_head(log: ExecutionLog) -> Iterator[AuditEntry]:
-    """The row that lists read agrees with the log: the last seq, and whether it has ended."""
-    info = log.info
-    if log.last_seq < info.seq:
-        message = f"{info.seq} facts were recorded, and the log has {log.last_seq}"
-        yield AuditEntry(execution_id=log.id, seq=log.last_seq, code="head", message=message)
-        return
-    last = next((event.fact for event in events_of(log.rows, after=info.seq - 1)), None)
-    ended = last.status if isinstance(last, Processed) else None
-    if ended != (None if info.status in LIVE else info.status):
-        message = f"it is listed as {info.status}, and its log ends with {_named(last)}"
-        yield AuditEntry(execution_id=log.id, seq=info.seq, code="head", message=message)
 
 
 def _named(fact: object) -> str:
@@ -150,23 +206,6 @@ async def _of_playbook(session: Session, info: ExecutionInfo) -> AsyncIterator[A
             return
         message = f"the text of {info.path} is not the one with the digest {info.digest}"
     yield AuditEntry(execution_id=info.id, seq=1, code="playbook", message=message)
-
-
-async def _results(session: Session, log: ExecutionLog, audit: AuditReport) -> None:
-    """Every result that the log refers to exists, byte for byte."""
-    seen: set[str] = set()
-    for seq, name, ref in _refs(log.events()):
-        key = str(ref["locator"]["key"])
-        if key in seen:
-            continue
-        if len(seen) < KEYS_MAX:
-            seen.add(key)
-        audit.results += 1
-        try:
-            await session.results.get(ref)
-        except (NotFound, Damaged) as error:
-            message = f"{name}: {error}" if name else str(error)
-            audit.findings.append(AuditEntry(execution_id=log.id, seq=seq, code="result", message=message))
 
 
 def _refs(events: Iterable[Event]) -> Iterator[tuple[int, str, dict[str, JSON]]]:
@@ -207,49 +246,61 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
 
 async def replay_execution(execution: Execution) -> ReplayReport:
     """Fold the log again, and compare the result with the stored head and snapshot."""
-    log = await execution.log()
-    snapshot = await execution.session.log.snapshot(log.id)
-    if snapshot is not None and snapshot.seq > log.last_seq:
-        # It was stored after the log was read.
-        log = log._replace(rows=await execution.session.log.read(log.id))
-    return compare(log, snapshot)
+    info = await execution.info()
+    fold = _ReplayFold(info, await execution.session.log.snapshot(info.id))
+    await fold_log(execution.session.log, info.id, fold.feed, 0, fold.end)
+    return fold.result()
 
 
-def compare(log: ExecutionLog, snapshot: Snapshot | None) -> ReplayReport:
-    """The log is read up to its head: a running execution may have more facts by now."""
-    state = State(execution_id=log.id)
-    found: list[StoredDifference] = []
-    at: int | None = None
-    with readable(log.id):
-        if snapshot is not None and snapshot.schema == schema():
-            at = snapshot.seq
-            fold(state, _up_to(log.rows, at))
-            found += _by_snapshot(log, state, snapshot)
-        fold(state, _up_to(log.rows, log.info.seq))
-    # A snapshot that is newer than the head that was read says nothing about the head.
-    if state.seq <= log.info.seq:
-        found += _by_head(log, state)
-    return ReplayReport(
-        execution_id=log.id, facts=state.seq, snapshot=at, identical=not found, differences=tuple(found)
-    )
+class _ReplayFold:
+    """Reads a log up to its head: a running execution may have more facts by now."""
 
+    def __init__(self, info: ExecutionInfo, snapshot: Snapshot | None) -> None:
+        self._info = info
+        self._snapshot = snapshot if snapshot is not None and snapshot.schema == schema() else None
+        self._state = State(execution_id=info.id)
+        self._kept: State | None = None  # the snapshot, and the facts after it
+        self._is_compared = self._snapshot is None
+        self._found: list[StoredDifference] = []
 
-def _up_to(rows: list[LogRow], seq: int) -> Iterator[LogRow]:
-    for row in rows:
-        if row.first_seq <= seq:
-            yield row._replace(facts=row.facts[: seq + 1 - row.first_seq])
+    @property
+    def end(self) -> int:
+        """A snapshot may be newer than the head that was read."""
+        return max(self._info.seq, 0 if self._snapshot is None else self._snapshot.seq)
 
+    def feed(self, event: Event) -> None:
+        apply(self._state, event.fact, event.at)
+        if self._kept is not None:
+            apply(self._kept, event.fact, event.at)
+        if self._snapshot is not None and event.seq == self._snapshot.seq:
+            self._compare(self._snapshot)
 
-def _by_snapshot(log: ExecutionLog, state: State, snapshot: Snapshot) -> Iterator[StoredDifference]:
-    """The copy itself, and the state that follows from it with the later facts."""
-    kept = _thawed(snapshot)
-    if kept is None:
-        yield StoredDifference(kept="snapshot", at=snapshot.seq, path="", folded="", other="cannot be read")
-        return
-    yield from _differing("snapshot", snapshot.seq, differences(state, kept))
-    fold(state, log.rows)
-    fold(kept, log.rows)
-    yield from _differing("snapshot", state.seq, differences(state, kept))
+    def _compare(self, snapshot: Snapshot) -> None:
+        self._is_compared = True
+        self._kept = _thawed(snapshot)
+        if self._kept is None:
+            unreadable = StoredDifference(kept="snapshot", at=snapshot.seq, path="", folded="", other="cannot be read")
+            self._found.append(unreadable)
+            return
+        self._found += _differing("snapshot", snapshot.seq, differences(self._state, self._kept))
+
+    def result(self) -> ReplayReport:
+        """The copy itself is compared, and the state that follows from it with the later facts."""
+        state, info = self._state, self._info
+        if self._snapshot is not None and not self._is_compared:  # the log ends before it
+            self._compare(self._snapshot)
+        if self._kept is not None:
+            self._found += _differing("snapshot", state.seq, differences(state, self._kept))
+        # A snapshot that is newer than the head that was read says nothing about the head.
+        if state.seq <= info.seq:
+            self._found += _by_head(info, state)
+        return ReplayReport(
+            execution_id=info.id,
+            facts=state.seq,
+            snapshot=None if self._snapshot is None else self._snapshot.seq,
+            identical=not self._found,
+            differences=tuple(self._found),
+        )
 
 
 def _thawed(snapshot: Snapshot) -> State | None:
@@ -259,8 +310,7 @@ def _thawed(snapshot: Snapshot) -> State | None:
         return None
 
 
-def _by_head(log: ExecutionLog, state: State) -> Iterator[StoredDifference]:
-    info = log.info
+def _by_head(info: ExecutionInfo, state: State) -> Iterator[StoredDifference]:
     pairs = (("seq", state.seq, info.seq), ("status", state.status, info.status))
     for path, folded, other in pairs:
         if folded != other:

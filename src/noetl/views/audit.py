@@ -17,6 +17,7 @@ from noetl.output import Failure
 from noetl.views.compensation_audit import CompensationAudit, listed
 from noetl.views.hold_audit import HoldAudit
 from noetl.views.log import name_of
+from noetl.views.loop_audit import LoopAudit
 
 FINDINGS_MAX = 1_000  # enough for a log that is broken from end to end
 
@@ -43,16 +44,15 @@ _NEW = (facts.StepScheduled, facts.StepWaiting, facts.LoopStarted, facts.LoopDon
 
 def findings(events: Iterable[Event]) -> list[AuditFinding]:
     """Everything that is wrong with a log, in its order. An empty list: the log is sound up to its end."""
-    auditor = _Auditor()
+    audit = LogAudit()
     for event in events:
-        auditor.feed(event)
-        if len(auditor.found) >= FINDINGS_MAX:
-            return auditor.found
-    auditor.close()
-    return auditor.found
+        audit.feed(event)
+    return audit.result()
 
 
-class _Auditor:
+class LogAudit:
+    """Checks a log, one event at a time."""
+
     def __init__(self) -> None:
         self.found: list[AuditFinding] = []
         self.seq = 0
@@ -66,7 +66,7 @@ class _Auditor:
         self.spoiled: dict[str, str] = {}
         self.due: list[str] = []  # runs named by execution.retried, which must be retried next
         self.frames = _FrameAudit(self.report)
-        self.loops = _LoopAudit(self.report)
+        self.loops = LoopAudit(self.report)
         self.compensations = CompensationAudit(self.report)
         self.holds = HoldAudit(self.report)
         self.checks: dict[type, _Check] = {
@@ -92,6 +92,8 @@ class _Auditor:
         self.found.append(AuditFinding(seq=self.seq, code=code, message=message))
 
     def feed(self, event: Event) -> None:
+        if self._is_full:
+            return
         seq, fact = event.seq, event.fact
         if seq != self.seq + 1:
             expected, self.seq = self.seq + 1, seq
@@ -100,10 +102,15 @@ class _Auditor:
         self._in_time(fact)
         self.checks[type(fact)](fact)
 
-    def close(self) -> None:
+    @property
+    def _is_full(self) -> bool:
+        return len(self.found) >= FINDINGS_MAX
+
+    def result(self) -> list[AuditFinding]:
         """The log ends here. Facts that are recorded together must all be in it."""
-        if self.phase in ("requested", "evaluated", "finished") or self.due:
+        if not self._is_full and (self.phase in ("requested", "evaluated", "finished") or self.due):
             self.report("torn", "the log ends between facts that are recorded together")
+        return self.found
 
     def _in_time(self, fact: Fact) -> None:
         """Is such a fact allowed now?"""
@@ -500,94 +507,3 @@ class _FrameAudit:
         if frame.epoch is not None and epoch < frame.epoch:
             self.report("stale-epoch", f"{id}: epoch {epoch} after {frame.epoch}")
         frame.epoch = epoch
-
-
-class _Loop:
-    def __init__(self, count: int, width: int) -> None:
-        self.count = count
-        self.width = width
-        self.succeeded: set[int] = set()
-        self.failed: set[int] = set()
-        self.failed_before: set[int] = set()  # in runs that this one retries, and not since
-        self.touched: set[int] = set()  # iterations with facts in the log that have not ended
-        self.inherited = False
-
-
-class _LoopAudit:
-    """Loops: each iteration ends once, the window is kept, and counts are true.
-
-    Of all runs that may be retried.
-    """
-
-    def __init__(self, report: Callable[[str, str], None]) -> None:
-        self.report = report
-        self._loops: dict[str, _Loop] = {}
-
-    def inherit(self, run: str, of: str | None, named: tuple[int, ...]) -> None:
-        """A retry continues the loop of the failed run: successful iterations stay done (D69).
-
-        If it names iterations, the others that failed stay failed.
-        """
-        old = self._loops.pop(of, None) if of is not None else None
-        if old is None:
-            return
-        loop = self._loops[run] = _Loop(old.count, old.width)
-        loop.succeeded, loop.inherited = old.succeeded, True
-        loop.failed_before = (old.failed | old.failed_before) - old.succeeded
-        if named:
-            loop.failed = loop.failed_before - {*named}
-
-    def started(self, fact: facts.LoopStarted) -> None:
-        known = self._loops.get(fact.run)
-        if known is not None and not known.inherited:
-            self.report("loop-twice", f"the loop of {fact.run} is started twice")
-        self._loops[fact.run] = _Loop(fact.count, fact.width)
-
-    def touched(self, run: str, index: int | None) -> None:
-        """A fact about an iteration is in the log: it must be one that can have been scheduled."""
-        loop = self._loops.get(run)
-        if loop is None:
-            if index is not None:
-                self.report("iteration", f"{frame_id(run, index)} is in the log, but there is no loop")
-            return
-        if index is None:
-            self.report("iteration", f"{run} has a loop, but also a call of its own")
-            return
-        self._check_scheduled(loop, run, index)
-        loop.touched.add(index)
-        if len(loop.touched) > loop.width:
-            message = f"{len(loop.touched)} iterations of {run} are in flight; max_in_flight is {loop.width}"
-            self.report("width", message)
-
-    def landed(self, fact: facts.IterationDone | facts.IterationFailed) -> None:
-        loop = self._loops.get(fact.run)
-        if loop is None:
-            self.report("iteration", f"{frame_id(fact.run, fact.index)} has ended, but there is no loop")
-            return
-        self._check_scheduled(loop, fact.run, fact.index)
-        loop.touched.discard(fact.index)
-        (loop.succeeded if isinstance(fact, facts.IterationDone) else loop.failed).add(fact.index)
-
-    def done(self, fact: facts.LoopDone) -> None:
-        loop = self._loops.get(fact.run)
-        if loop is None:
-            self.report("iteration", f"the loop of {fact.run} is done, but was not started")
-            return
-        counts = {"count": loop.count, "succeeded": len(loop.succeeded), "failed": len(loop.failed)}
-        reported = {key: fact.output.meta.get(key) for key in counts}
-        if reported != counts:
-            self.report("loop-count", f"the loop of {fact.run} says {reported}, but the log has {counts}")
-        if len(loop.succeeded) + len(loop.failed) != loop.count:
-            self.report("loop-count", f"the loop of {fact.run} is done before all its iterations have ended")
-        if not loop.failed:
-            del self._loops[fact.run]  # There is nothing to retry.
-
-    def _check_scheduled(self, loop: _Loop, run: str, index: int) -> None:
-        """Iterations are scheduled in order, so none can be ahead of the window (D49)."""
-        frame = frame_id(run, index)
-        if not 0 <= index < loop.count:
-            self.report("iteration", f"{frame} is in the log, but the loop has {loop.count} items")
-        elif index in loop.succeeded or index in loop.failed:
-            self.report("iteration-twice", f"{frame} has already ended")
-        elif not loop.inherited and index >= len(loop.succeeded) + len(loop.failed) + loop.width:
-            self.report("width", f"{frame} is in the log before it can have been scheduled")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
 
@@ -136,24 +137,37 @@ class ExecutionDifference(Struct, frozen=True, kw_only=True):
     output: tuple[PartChange, ...]
 
 
-class _Told:
-    """What is compared of one execution."""
+class _Values:
+    """Values in any order: equal if they are the same values, each as often. It does not hold them."""
 
-    def __init__(self, execution_id: str, events: Iterable[Event]) -> None:
+    def __init__(self) -> None:
+        self._sum = 0
+
+    def add(self, text: str) -> None:
+        self._sum += int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Values) and self._sum == other._sum
+
+    __hash__ = None  # type: ignore[assignment]  # it changes
+
+
+class ComparedFold:
+    """Reads a log event by event: what is compared of one execution."""
+
+    def __init__(self, execution_id: str) -> None:
         self.summary = ComparedExecution(id=execution_id)
         self.workload: dict[str, JSON] = {}
         self.output: JSON = None
         self.route: list[str] = []
         self.arcs: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self.steps: dict[str, StepSummary] = {}
-        self.inputs: dict[str, Counter[str]] = defaultdict(Counter)
-        self.outputs: dict[str, Counter[str]] = defaultdict(Counter)
+        self.inputs: dict[str, _Values] = defaultdict(_Values)
+        self.outputs: dict[str, _Values] = defaultdict(_Values)
         self._began: dict[str, tuple[str, datetime]] = {}  # run → its step, and when it was scheduled
         self._started_at: datetime | None = None
-        for event in events:
-            self._add(event)
 
-    def _add(self, event: Event) -> None:
+    def feed(self, event: Event) -> None:
         match event.fact:
             case Requested(path=path, digest=digest):
                 self.summary.path, self.summary.digest, self._started_at = path, digest, event.at
@@ -163,7 +177,7 @@ class _Told:
                 self._began[run] = step, event.at
                 self.route.append(step)
                 self.steps.setdefault(step, StepSummary()).runs += 1
-                self.inputs[step][_shown(input)] += 1
+                self.inputs[step].add(_shown(input))
             case TaskDone(status="ok" | "error") as fact:
                 self._add_call(fact)
             case StepDone(run=run) | LoopDone(run=run):
@@ -185,12 +199,12 @@ class _Told:
         summary.retries += fact.repeats
         if fact.input_hash is not None:
             summary.calls += 1
-            self.inputs[step][f"{fact.task} {fact.input_hash}"] += 1
-        self.outputs[step][f"{fact.task} {msgspec.json.encode(_content(fact.output)).decode()}"] += 1
+            self.inputs[step].add(f"{fact.task} {fact.input_hash}")
+        self.outputs[step].add(f"{fact.task} {msgspec.json.encode(_content(fact.output)).decode()}")
 
     def _end(self, run: str, status: str, at: datetime) -> None:
         if run in self._began:
-            step, began = self._began[run]
+            step, began = self._began.pop(run)
             self.steps[step].status = status
             self.steps[step].seconds = round(self.steps[step].seconds + (at - began).total_seconds(), 3)
 
@@ -206,9 +220,8 @@ def _content(output: Output | None) -> JSON:
     return output.data if error is None else {"data": output.data, "error": error}
 
 
-def execution_difference(a: tuple[str, Iterable[Event]], b: tuple[str, Iterable[Event]]) -> ExecutionDifference:
+def execution_difference(one: ComparedFold, other: ComparedFold) -> ExecutionDifference:
     """By their logs."""
-    one, other = _Told(*a), _Told(*b)
     steps = tuple(_step(name, one, other) for name in dict.fromkeys((*one.steps, *other.steps)))
     workload = tuple(value_changes(one.workload, other.workload, "workload"))
     output = tuple(value_changes(one.output, other.output, "output"))
@@ -226,7 +239,7 @@ def execution_difference(a: tuple[str, Iterable[Event]], b: tuple[str, Iterable[
     )
 
 
-def _step(name: str, one: _Told, other: _Told) -> StepDifference:
+def _step(name: str, one: ComparedFold, other: ComparedFold) -> StepDifference:
     a, b = one.steps.get(name), other.steps.get(name)
     differs: list[str] = []
     if a is None or b is None:

@@ -16,14 +16,13 @@ from noetl.engine import Event, apply
 from noetl.engine.compensation import uncompensated
 from noetl.engine.facts import Evaluated, Fact, Finished, ForPermit, LoopDone, StepDone, StepFailed
 from noetl.engine.limits import frame_permit
-from noetl.engine.loops import iteration_outputs
 from noetl.engine.state import State, Status
 from noetl.errors import Damaged, Problem, Severity
 from noetl.ids import call_id, frame_id
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.debugging import ChangeDocument, HoldDocument, change_documents, held_documents
-from noetl.views.log import instant, readable
+from noetl.views.log import instant
 from noetl.views.runs import LoopProgress, RunRecord, Runs, item_text, permit_words
 
 NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
@@ -51,22 +50,29 @@ def given_by_playbook(execution_id: str, last: Sequence[Fact]) -> OutputLocation
     raise Damaged(f"the log of {execution_id} has no end: see noetl audit")
 
 
-def given_by_step(execution_id: str, events: Iterable[Event], asked: str) -> OutputLocation:
-    """The output of the last ended run of a step or block; or of one run, by its id."""
-    state = State(execution_id=execution_id)
-    known = False
-    found: Output | None = None
-    for event in events:
-        fact = event.fact
+class StepOutputFold:
+    """Reads a log event by event: the output of the last ended run of a step or block; or of one run, by its id."""
+
+    def __init__(self, execution_id: str, asked: str) -> None:
+        self._state = State(execution_id=execution_id)
+        self._asked = asked
+        self._known = False
+        self._found: Output | None = None
+
+    def feed(self, event: Event) -> None:
+        state, fact, asked = self._state, event.fact, self._asked
         apply(state, fact, event.at)
         if isinstance(fact, StepDone | LoopDone | StepFailed) and fact.run is not None:
             run = state.runs[fact.run]
             if asked in (run.id, run.step):
-                found = run.output
-        known = known or asked in state.firings or asked in state.runs
-    error = found.error if found is not None and found.status == "error" else None
-    unknown = f'"{asked}" has not run; {_those_that_ran(state)}'
-    return OutputLocation(found, error, f'"{asked}" has not ended' if known else unknown)
+                self._found = run.output
+        self._known = self._known or asked in state.firings or asked in state.runs
+
+    def result(self) -> OutputLocation:
+        found = self._found
+        error = found.error if found is not None and found.status == "error" else None
+        unknown = f'"{self._asked}" has not run; {_those_that_ran(self._state)}'
+        return OutputLocation(found, error, f'"{self._asked}" has not ended' if self._known else unknown)
 
 
 def _those_that_ran(state: State) -> str:
@@ -99,11 +105,14 @@ def decoded(body: bytes, ref: dict[str, JSON]) -> JSON:
 
 async def load_output(
     output: Output,
-    read_facts: Callable[[str], Awaitable[Sequence[Fact]]],
+    read_iterations: Callable[[str, str], Awaitable[Sequence[Output | None] | None]],
     read_result: Callable[[dict[str, JSON]], Awaitable[bytes]],
     depth: int = 0,
 ) -> JSON:
-    """The data of an output; stored results are fetched. Raises Damaged."""
+    """The data of an output; stored results are fetched. Raises Damaged.
+
+    `read_iterations`: the outputs of the iterations of a run of an execution; None: it does not exist.
+    """
     if output.data is not None or output.ref is None:
         return output.data
     match output.ref:
@@ -111,13 +120,11 @@ async def load_output(
             # The results of a loop are in the log, by index; failed iterations are null (D30).
             if depth >= NESTED_RESULTS_MAX:
                 raise Damaged(f"the results of {run} are nested more than {NESTED_RESULTS_MAX} levels deep")
-            facts = await read_facts(execution_id)
-            if not facts:
+            outputs = await read_iterations(execution_id, run)
+            if outputs is None:
                 raise Damaged(f"the results of {run} are in the log of {execution_id}, which does not exist")
-            with readable(execution_id):
-                outputs = [each for _, each in iteration_outputs(facts, run)]
             return [
-                None if each is None else await load_output(each, read_facts, read_result, depth + 1)
+                None if each is None else await load_output(each, read_iterations, read_result, depth + 1)
                 for each in outputs
             ]
         case {"locator": {"key": str()}}:

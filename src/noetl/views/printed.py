@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import NamedTuple
 
-from noetl.engine.facts import Fact, FrameLost, StepScheduled, TaskDone
+from noetl.engine import Event
+from noetl.engine.facts import FrameLost, StepScheduled, TaskDone
 from noetl.ids import call_id, names_in_call
 
 
@@ -19,27 +20,24 @@ class LineFilter(NamedTuple):
         return (self.calls is None or call in self.calls) and (self.step is None or self.step in names_in_call(call))
 
 
-def failed_calls(facts: Iterable[Fact]) -> frozenset[str]:
-    """The calls that failed, and those whose worker was lost."""
-    return frozenset(
-        call_id(fact.frame, fact.call)
-        for fact in facts
-        if isinstance(fact, FrameLost)
-        or (isinstance(fact, TaskDone) and (fact.status == "error" or fact.directive == "fail"))
-    )
+class CallFold:
+    """Reads a log event by event: the calls that failed, the steps that have run, and whether a name is among them."""
 
+    def __init__(self, name: str | None = None) -> None:
+        self._name = name  # of a step, a run, a frame or a call
+        self.failed: set[str] = set()  # also calls whose worker was lost
+        self.steps: dict[str, None] = {}  # and blocks, in order
+        self.has_run = False
 
-def steps_run(facts: Iterable[Fact]) -> list[str]:
-    """The steps and blocks that have run, in order."""
-    return list(dict.fromkeys(fact.step for fact in facts if isinstance(fact, StepScheduled)))
-
-
-def has_run(step: str, facts: Iterable[Fact]) -> bool:
-    """Whether the name of a step, a run, a frame or a call is in the log."""
-    for fact in facts:
-        match fact:
-            case StepScheduled(run=run, step=name) if step in (run, name):
-                return True
-            case TaskDone(frame=frame, call=call) if step in (frame, call_id(frame, call)):
-                return True
-    return False
+    def feed(self, event: Event) -> None:
+        match event.fact:
+            case StepScheduled(run=run, step=step):
+                self.steps[step] = None
+                self.has_run = self.has_run or self._name in (run, step)
+            case FrameLost(frame=frame, call=call):
+                self.failed.add(call_id(frame, call))
+            case TaskDone(frame=frame, call=call) as fact:
+                id = call_id(frame, call)
+                self.has_run = self.has_run or self._name in (frame, id)
+                if fact.status == "error" or fact.directive == "fail":
+                    self.failed.add(id)

@@ -282,18 +282,19 @@ class Why(Struct, frozen=True, kw_only=True):
 
 def why(program: Program, execution_id: str, events: Iterable[Event], step: str) -> Why:
     """Raises NotFound when the playbook has no such step and no such block."""
-    if step not in program.steps and step not in program.blocks:
-        raise NotFound(f'the playbook has no step "{step}"')
-    reader = _Reader(program, execution_id, step)
+    fold = WhyFold(program, execution_id, step)
     for event in events:
-        reader.feed(event)
-    return reader.result()
+        fold.feed(event)
+    return fold.result()
 
 
-class _Reader:
-    """Reads the log, folds a state, and keeps everything about one step."""
+class WhyFold:
+    """Reads a log event by event, folds a state, and keeps everything about one step."""
 
     def __init__(self, program: Program, execution_id: str, step: str) -> None:
+        """Raises NotFound when the playbook has no such step and no such block."""
+        if step not in program.steps and step not in program.blocks:
+            raise NotFound(f'the playbook has no step "{step}"')
         self.program, self.step = program, step
         self.is_step = step in program.steps  # A block may have the same name.
         self.state = State(execution_id=execution_id)

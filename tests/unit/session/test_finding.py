@@ -39,10 +39,10 @@ class Heads:
     async def executions(
         self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
-        del wanted
-        ids = [each.execution_id for each in self.heads]
+        heads = [each for each in self.heads if each.parent is None or not wanted.roots]
+        ids = [each.execution_id for each in heads]
         first = 0 if before is None else ids.index(before) + 1
-        return list(self.heads[first : first + limit])
+        return heads[first : first + limit]
 
 
 def found(heads: Heads, given: str) -> str:

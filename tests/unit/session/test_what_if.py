@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from noetl.engine.facts import FrameParked
 from noetl.session.protocol import Session
 from noetl.session.recordings import record
 from noetl.session.sources import PlaybookFile
@@ -39,7 +38,7 @@ def test_signals_are_sent_with_the_recorded_data(target: str) -> None:
     async def work(session: Session) -> None:
         execution = await session.start(PlaybookFile("t.yaml", SIGNALLED.encode()))
         async with asyncio.timeout(60):
-            while not any(isinstance(event.fact, FrameParked) for event in (await execution.log()).events()):
+            while "frame.parked" not in [event.name async for event in execution.events()]:
                 await session.clock.sleep(0.01)
         await execution.signal("go", {"word": "ha"})
         assert (await execution.result(60)).output == "haha"

@@ -11,7 +11,7 @@ from litestar.response import Stream
 from litestar.types import ASGIApp
 
 from noetl.api.executions import PrintedPage, line_text
-from noetl.engine.facts import Fact
+from noetl.control.log_pages import fold_log
 from noetl.errors import NotFound
 from noetl.server.log_readers import checked_id
 from noetl.server.params import (
@@ -29,7 +29,7 @@ from noetl.server.params import (
 )
 from noetl.server.services import Services
 from noetl.server.subscriptions import SubscriberResponse
-from noetl.views.printed import LineFilter, failed_calls
+from noetl.views.printed import CallFold, LineFilter
 
 STREAM: Final = "text/event-stream"
 StepParam = Annotated[
@@ -112,8 +112,9 @@ async def _filter(services: Services, execution_id: str, step: str | None, *, fa
         raise NotFound(f"no execution {execution_id}")
     if not failed:
         return LineFilter(step)
-    facts: list[Fact] = [fact for row in await services.store.read(execution_id) for fact in row.facts]
-    return LineFilter(step, failed_calls(facts))
+    calls = CallFold()
+    await fold_log(services.store, execution_id, calls.feed)
+    return LineFilter(step, calls.failed)
 
 
 ROUTES = [logs, logs_text, follow_logs]

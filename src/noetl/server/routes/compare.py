@@ -6,11 +6,11 @@ from typing import Annotated
 
 from litestar.params import QueryParameter
 
+from noetl.control.log_pages import fold_log
 from noetl.errors import NotFound
 from noetl.server.log_readers import checked_id
 from noetl.server.params import CallerParam, ContextParam, ExecutionId, read_execution
-from noetl.views.difference import ExecutionDifference, execution_difference
-from noetl.views.log import events_of, readable
+from noetl.views.difference import ComparedFold, ExecutionDifference, execution_difference
 
 
 @read_execution("/diff", "What differs between this execution and another one, step by step")
@@ -26,11 +26,10 @@ async def execution_diff(
     if not caller.may("read", head.path):
         raise NotFound(f"no execution {other}")
     await listing.head(checked_id(execution_id))
-    mine, theirs = await store.read(execution_id), await store.read(other)
-    with readable(execution_id):
-        return await context.cpu_pool.run(
-            execution_difference, (execution_id, events_of(mine)), (other, events_of(theirs))
-        )
+    mine, theirs = ComparedFold(execution_id), ComparedFold(other)
+    await fold_log(store, execution_id, mine.feed)
+    await fold_log(store, other, theirs.feed)
+    return execution_difference(mine, theirs)
 
 
 ROUTES = [execution_diff]

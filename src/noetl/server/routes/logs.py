@@ -15,7 +15,7 @@ from litestar.types import ASGIApp
 from noetl.api.analysis import FactsPage
 from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPage
 from noetl.control.live_execution import turn
-from noetl.control.log_pages import SLICE_FACTS, read_runs
+from noetl.control.log_pages import SLICE_FACTS, fold_log, read_runs
 from noetl.engine import Event
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound
@@ -40,14 +40,14 @@ from noetl.server.params import (
     route,
 )
 from noetl.server.subscriptions import SubscriberResponse
-from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, given_by_step, state_document
+from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, StepOutputFold, state_document
 from noetl.views.fact_lines import FactLine, fact_line
 from noetl.views.log import events_of, name_of, readable
 from noetl.views.moments import ExecutionMoment, FactDocument, fact_document
 from noetl.views.runs import Runs
 from noetl.views.stalls import with_reasons
 from noetl.views.timeline import TimelineDocument
-from noetl.views.why import Why, name_holders, why
+from noetl.views.why import Why, WhyFold, name_holders
 
 LOG_PAGE: Final = 1_000
 LOG_PAGE_MAX: Final = 10_000
@@ -137,9 +137,9 @@ async def output(context: ContextParam, execution_id: ExecutionId, step: StepPar
 
 async def _locate_step_output(context: ContextParam, execution_id: str, step: str) -> OutputLocation:
     await _check_exists(context.services, execution_id)
-    rows = await context.services.store.read(execution_id)
-    with readable(execution_id):
-        return await context.cpu_pool.run(given_by_step, execution_id, events_of(rows), step)
+    fold = StepOutputFold(execution_id, step)
+    await fold_log(context.services.store, execution_id, fold.feed)
+    return fold.result()
 
 
 @read_execution("/why", "Why a step ran, waited or did not run", 422)
@@ -151,12 +151,12 @@ async def reasons(
     services = context.services
     head = await services.listing.head(checked_id(execution_id))
     program = await services.playbooks.by_digest(head.digest)
-    rows = await services.store.read(execution_id)
     if step not in program.steps and step not in program.blocks:
         names = ", ".join((*program.steps, *program.blocks))
         raise NotFound(f'the playbook has no step "{step}": it has {names}')
-    with readable(execution_id):
-        found = await context.cpu_pool.run(why, program, execution_id, events_of(rows), step)
+    fold = WhyFold(program, execution_id, step)
+    await fold_log(services.store, execution_id, fold.feed)
+    found = fold.result()
     if program.limited:
         document = await load_show_document(context.runs, services, execution_id)
         name_holders(found.runs, document.limits or ())
