@@ -105,6 +105,31 @@ def scripts(book: Book, sql_file: SqlFile, constant: Callable[[Book, str], str |
             book.refuse(entry.start, message, fix)
 
 
+def code_values(book: Book, constant: Callable[[Book, str], str | None]) -> None:
+    """Code that is one template: a constant of `workload` is written in its place."""
+    for _, task in python_tasks(book):
+        entry = task.body.entry("code")
+        if entry is not None and book.public:
+            write_constant(book, entry, "code", constant)
+
+
+def write_constant(
+    book: Book, entry: LayoutEntry, key: str, constant: Callable[[Book, str], str | None]
+) -> None:
+    """What a task runs is not a value: write the constant that a template reads, or refuse."""
+    text = text_of(entry.value) or ""
+    parsed = parse(text) if is_template(text) else None
+    if parsed is None or not parsed.typed:
+        return
+    value = constant(book, text)
+    if value is None:
+        book.refuse(entry.start, "a value cannot be what a task runs", f"write the text under `{key}`")
+        return
+    change_text(entry, value)
+    message = f"the text of `{text.strip()}` is written here; a caller can no longer change it"
+    book.note(entry.start, "code-fixed", message)
+
+
 def templates_in_code(book: Book) -> None:
     """A value that the public engine pasted into the code becomes an argument."""
     for _, task in python_tasks(book):

@@ -482,6 +482,18 @@ REFUSED = {
         "keychain: [{name: x, kind: oauth2, endpoint: http://x, data: {user: a}}]\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         4, "oauth2_client",
     ),
+    "code that a caller sends": (
+        "workload: {c: null}\nworkflow:\n- step: start\n  tool: {kind: python, libs: {}, code: '{{ workload.c }}'}\n",
+        7, "write the text under `code`",
+    ),
+    "a script that a caller sends": (
+        "workflow:\n- step: start\n  tool: {kind: shell, cmds: ['{{ command }}']}\n", 6, "write the text under `sh`",
+    ),
+    "results of statements of one session": (
+        "keychain: [{name: pg, kind: stored}]\nworkflow:\n- step: start\n"
+        "  tool: {kind: postgres, auth: pg, command: 'CREATE TEMP TABLE t (a int); SELECT 1; SELECT 2;'}\n"
+        "  next: [{step: end, when: '{{ start.command_1.rows }}'}]\n", 7, "a task for each statement",
+    ),
 }  # fmt: skip
 
 
