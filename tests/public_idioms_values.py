@@ -416,6 +416,22 @@ VALUES = {
         ['code: "result = 1"', 'sh: "echo hi"'],
         {"code-fixed", "arc-on-failure"},
     ),
+    "a credential of duckdb that is named twice": (
+        book(
+            """\
+            workload: {pg: pg_main}
+            workflow:
+            - step: start
+              tool:
+                kind: duckdb
+                pg_credential: "{{ pg }}"
+                auth: {db: {source: credential, tool: postgres, key: "{{ pg }}"}}
+                command: "ATTACH '' AS db (TYPE postgres, SECRET db); SELECT * FROM db.t"
+            """
+        ),
+        ["ATTACH {{ keychain.pg_main }} AS db"],
+        {"dropped", "duckdb-credential", "keychain-stored"},
+    ),
     "statements of one session": (
         book(
             """\

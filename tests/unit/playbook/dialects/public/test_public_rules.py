@@ -482,6 +482,14 @@ REFUSED = {
         "keychain: [{name: x, kind: oauth2, endpoint: http://x, data: {user: a}}]\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         4, "oauth2_client",
     ),
+    "a loop over several steps": (
+        "workload: {l: [1]}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.l }}', iterator: x}\n  next: [{step: use, with: {x: '{{ x }}'}}]\n"
+        "- step: use\n  tool: {kind: noop, input: {x: '{{ x }}'}}\n", 7, "as a list under `tool`",
+    ),
+    "a part of an older dialect that no rule knows": (
+        "workload: {n: 1}\nworkbook:\n- name: a\n  when: '{{ true }}'\n  type: noop\nworkflow: [{step: start, tool: {kind: noop, input: {n: '{{ n }}'}}}]\n",
+        7, "write this part in the canonical form",
+    ),
     "code that a caller sends": (
         "workload: {c: null}\nworkflow:\n- step: start\n  tool: {kind: python, libs: {}, code: '{{ workload.c }}'}\n",
         7, "write the text under `code`",
