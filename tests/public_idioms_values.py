@@ -432,6 +432,27 @@ VALUES = {
         ["ATTACH {{ keychain.pg_main }} AS db"],
         {"dropped", "duckdb-credential", "keychain-stored"},
     ),
+    "code that assigns the name of its argument": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"n": 1}'}
+              next: [{step: use}]
+            - step: use
+              args: {found: "{{ start }}", other: "{{ start }}"}
+              tool:
+                kind: python
+                code: |
+                  if isinstance(found, str):
+                      found = {"n": found}
+                  other = 2
+                  result = [found, other]
+            """
+        ),
+        ['found: "{{ input.found }}"', 'found: "{{ ctx.start }}"'],
+        {"step-result", "arc-on-failure"},
+    ),
     "statements of one session": (
         book(
             """\

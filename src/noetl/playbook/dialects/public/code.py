@@ -232,6 +232,23 @@ def free_names(text: str) -> set[str] | None:
     return read - stored
 
 
+def needed_names(text: str) -> set[str]:
+    """The free names of code, and those that it reads before it assigns them: `if x: x = f(x)` needs x."""
+    tree = _tree(text)
+    read: dict[str, tuple[int, int]] = {}
+    stored: dict[str, tuple[int, int]] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):  # the value is evaluated first
+            place = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+            for name in ast.walk(node):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    stored[name.id] = min(place, stored.get(name.id, place))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            place = (node.lineno, node.col_offset)
+            read[node.id] = min(place, read.get(node.id, place))
+    return (free_names(text) or set()) | {name for name in stored if name in read and read[name] < stored[name]}
+
+
 def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
     made = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
     return made + [each for each in (node.args.vararg, node.args.kwarg) if each is not None]
