@@ -453,6 +453,25 @@ VALUES = {
         ['found: "{{ input.found }}"', 'found: "{{ ctx.start }}"'],
         {"step-result", "arc-on-failure"},
     ),
+    "arguments as JSON text": (
+        book(
+            """\
+            workload: {user: {name: a}}
+            workflow:
+            - step: start
+              tool: {kind: python, args: {u: "{{ user | tojson }}", t: "{{ 'x' ~ user | tojson }}"}, code: result = u}
+              next: [{step: send}]
+            - step: send
+              tool: {kind: http, method: POST, endpoint: http://x, body: "{{ user | default({}) | tojson }}"}
+            """
+        ),
+        [
+            'u: "{{ workload.user }}"',
+            "t: \"{{ 'x' ~ workload.user | tojson }}\"",
+            'json: "{{ workload.user | default({}) }}"',
+        ],
+        {"json-value", "http-body", "arc-on-failure"},
+    ),
     "statements of one session": (
         book(
             """\

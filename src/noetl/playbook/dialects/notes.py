@@ -69,6 +69,7 @@ NOTES: dict[str, str] = {
     "gateway-nats": "A callback to the gateway is published with NATS.",
     "guard-text": "A guard that was text around a template is now one expression.",
     "join-made": "Branches of a fork meet in a step, which waits for all of them and runs once.",
+    "json-value": "The public engine parses JSON text in an argument, so the value is passed without `tojson`.",
     "labels": "A key of `metadata` has become a label.",
     "lenient": "A value that cannot be computed is null; the public engine skipped it.",
     "mixed-dialects": "The document mixes dialects; each construct has been translated by its own dialect.",

@@ -105,6 +105,26 @@ def scripts(book: Book, sql_file: SqlFile, constant: Callable[[Book, str], str |
             book.refuse(entry.start, message, fix)
 
 
+_OPERATORS = frozenset({"if", "else", "and", "or", "not", "in", "is", "~", "+", "-", "*", "/", "//", "%", "==", "!="})
+
+
+def json_values(book: Book) -> None:
+    """An argument `{{ x | tojson }}` is x: the public engine parses text that is JSON, also as the body of a request."""
+    for _, task in book.tasks() if book.public else ():
+        inputs = task.body.map("input") if task.kind in ("python", "playbook", "workbook") else None
+        body = task.body.entry("json") if task.kind == "http" else None
+        for entry in [*(inputs.entries if inputs is not None else []), *([body] if body is not None else [])]:
+            text = text_of(entry.value) or ""
+            parsed = parse(text) if is_template(text) else None
+            words = [token.text for token in parsed.tokens] if parsed is not None and parsed.typed else []
+            if parsed is None or words[-3:-1] != ["|", "tojson"] or _OPERATORS & set(words):
+                continue
+            bar = parsed.tokens[-3]
+            change_text(entry, text[: bar.start].rstrip() + " " + text[parsed.tokens[-1].start :])
+            message = f"the public engine parses the JSON text of `{entry.name}`, so the value is passed as it is"
+            book.note(entry.start, "json-value", message)
+
+
 def code_values(book: Book, constant: Callable[[Book, str], str | None]) -> None:
     """Code that is one template: a constant of `workload` is written in its place."""
     for _, task in python_tasks(book):
@@ -113,9 +133,7 @@ def code_values(book: Book, constant: Callable[[Book, str], str | None]) -> None
             write_constant(book, entry, "code", constant)
 
 
-def write_constant(
-    book: Book, entry: LayoutEntry, key: str, constant: Callable[[Book, str], str | None]
-) -> None:
+def write_constant(book: Book, entry: LayoutEntry, key: str, constant: Callable[[Book, str], str | None]) -> None:
     """What a task runs is not a value: write the constant that a template reads, or refuse."""
     text = text_of(entry.value) or ""
     parsed = parse(text) if is_template(text) else None

@@ -26,7 +26,9 @@ def local_responses(book: Book) -> None:
         start = tasks[-1].body.start
         goes_on = Map(entries=[new("do", plain("continue"), start)])
         add_rule(book, tasks[-1].body, "output.status == 'error' and output.http.status is not none", goes_on, start)
-        book.note(start, "http-failure", "the step asks for the status of the response, so it continues after every one")
+        book.note(
+            start, "http-failure", "the step asks for the status of the response, so it continues after every one"
+        )
 
 
 def failure_guards(book: Book) -> None:
