@@ -9,8 +9,8 @@ import pytest
 from noetl.cli.commands.migrate import MigrateOptions, migrate_file, report_folder
 from noetl.cli.execute import Reporter
 from noetl.errors import PlaybookError
-from noetl.session.errors import UsageError
 from noetl.playbook.dialects.notes import NOTES
+from noetl.session.errors import UsageError
 from tests.playbooks import HEAD
 
 OLD = HEAD + "workflow:  # steps\n  - step: start\n    tool: {kind: noop}\n    next:\n      - step: end\n"

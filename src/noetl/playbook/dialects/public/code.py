@@ -109,7 +109,7 @@ _OPERATORS = frozenset({"if", "else", "and", "or", "not", "in", "is", "~", "+", 
 
 
 def json_values(book: Book) -> None:
-    """An argument `{{ x | tojson }}` is x: the public engine parses text that is JSON, also as the body of a request."""
+    """`{{ x | tojson }}` as an argument or a body is x: the public engine parses text that is JSON."""
     for _, task in book.tasks() if book.public else ():
         inputs = task.body.map("input") if task.kind in ("python", "playbook", "workbook") else None
         body = task.body.entry("json") if task.kind == "http" else None
