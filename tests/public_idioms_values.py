@@ -339,4 +339,151 @@ VALUES = {
         ['"attempts": 5', '"delay": 2.0'],
         set(),
     ),
+    "a name that only a caller can provide, with a default": (
+        book(
+            """\
+            workload: {n: 1}
+            workflow:
+            - step: start
+              tool: {kind: python, args: {a: "{{ who.name if who is defined else 'none' }}", b: "{{ mode | default('fast') }}"}, code: result = a}
+              next: [{step: use}]
+            - step: use
+              tool: {kind: python, args: {c: "{{ who.name }}", d: "{{ other }}", n: "{{ n }}"}, code: result = c}
+            """
+        ),
+        [
+            "workload: {n: 1, other: null}",
+            "a: \"{{ workload.who.name if workload.who is defined else 'none' }}\"",
+            "b: \"{{ workload.mode | default('fast') }}\"",
+            'c: "{{ (workload.who.name | default(none)) }}"',
+            'd: "{{ workload.other }}"',
+        ],
+        {"assumed-input", "arc-on-failure"},
+    ),
+    "the status of a response as a number": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: http, endpoint: http://x}
+              next:
+              - {step: use, when: "{{ start.status == 200 }}"}
+              - {step: make, when: "{{ start.status in [404, 410] }}"}
+              - {step: make, when: "{{ start.status_code != 200 }}"}
+            - step: use
+              tool: {kind: noop, input: {old: "{{ start.status < 300 }}"}}
+            - step: make
+              tool: {kind: noop}
+            """
+        ),
+        [
+            'when: "{{ output.http.status == 200 }}"',
+            "when: \"{{ event.name in ['step.done', 'step.failed'] and (output.http.status in [404, 410]) }}\"",
+            "when: \"{{ event.name in ['step.done', 'step.failed'] and (output.http.status != 200) }}\"",
+            "{{ ctx.start.status_code < 300 }}",
+        ],
+        {"http-failure", "step-result", "arc-on-failure"},
+    ),
+    "the status of a response in the public command line": (
+        book(
+            """\
+            executor: {profile: local}
+            workflow:
+            - step: start
+              tool: {kind: http, endpoint: http://x}
+              vars: {there: "{{ result.status == 200 }}"}
+            """
+        ),
+        [
+            "output.status == 'error' and output.http.status is not none",
+            "do: continue",
+            "{{ output.http.status == 200 }}",
+        ],
+        {"http-failure"},
+    ),
+    "code and scripts that are a constant": (
+        book(
+            """\
+            workload: {body: result = 1, command: echo hi}
+            workflow:
+            - step: start
+              tool: {kind: python, script: {uri: inline, source: {type: inline, code: "{{ workload.body }}"}}}
+              next: [{step: say}]
+            - step: say
+              tool: {kind: shell, cmds: ["{{ command }}"]}
+            """
+        ),
+        ['code: "result = 1"', 'sh: "echo hi"'],
+        {"code-fixed", "arc-on-failure"},
+    ),
+    "a credential of duckdb that is named twice": (
+        book(
+            """\
+            workload: {pg: pg_main}
+            workflow:
+            - step: start
+              tool:
+                kind: duckdb
+                pg_credential: "{{ pg }}"
+                auth: {db: {source: credential, tool: postgres, key: "{{ pg }}"}}
+                command: "ATTACH '' AS db (TYPE postgres, SECRET db); SELECT * FROM db.t"
+            """
+        ),
+        ["ATTACH {{ keychain.pg_main }} AS db"],
+        {"dropped", "duckdb-credential", "keychain-stored"},
+    ),
+    "code that assigns the name of its argument": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, code: 'result = {"n": 1}'}
+              next: [{step: use}]
+            - step: use
+              args: {found: "{{ start }}", other: "{{ start }}"}
+              tool:
+                kind: python
+                code: |
+                  if isinstance(found, str):
+                      found = {"n": found}
+                  other = 2
+                  result = [found, other]
+            """
+        ),
+        ['found: "{{ input.found }}"', 'found: "{{ ctx.start }}"'],
+        {"step-result", "arc-on-failure"},
+    ),
+    "arguments as JSON text": (
+        book(
+            """\
+            workload: {user: {name: a}}
+            workflow:
+            - step: start
+              tool: {kind: python, args: {u: "{{ user | tojson }}", t: "{{ 'x' ~ user | tojson }}"}, code: result = u}
+              next: [{step: send}]
+            - step: send
+              tool: {kind: http, method: POST, endpoint: http://x, body: "{{ user | default({}) | tojson }}"}
+            """
+        ),
+        [
+            'u: "{{ workload.user }}"',
+            "t: \"{{ 'x' ~ workload.user | tojson }}\"",
+            'json: "{{ workload.user | default({}) }}"',
+        ],
+        {"json-value", "http-body", "arc-on-failure"},
+    ),
+    "statements of one session": (
+        book(
+            """\
+            keychain: [{name: sf, kind: stored}]
+            workflow:
+            - step: start
+              type: snowflake
+              auth: {key: sf}
+              command: "CREATE DATABASE IF NOT EXISTS d; USE DATABASE d; CREATE SCHEMA s"
+            """
+        ),
+        ['command: "CREATE DATABASE IF NOT EXISTS d; USE DATABASE d; CREATE SCHEMA s"'],
+        {"one-transaction"},
+    ),
 }  # fmt: skip

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from noetl.errors import PlaybookError, Problem
+from noetl.playbook.dialects.notes import NOTES
 
 if TYPE_CHECKING:
     from noetl.playbook.kinds import Kinds
@@ -18,6 +19,7 @@ _MEANINGS: dict[FileState, str] = {
     "by hand": "the result has problems that need a change by hand",
     "refused": "a part has no counterpart",
 }
+SHOWN_MAX = 5  # positions of one cause
 _QUOTED = re.compile(r'"[^"]*"')
 
 
@@ -62,13 +64,18 @@ def report_lines(files: list[ReportedFile]) -> list[str]:
             lines.append(f"         {first.at}: {first.message}")
             if first.fix:
                 lines.append(f"         fix: {first.fix.splitlines()[0]}")
+            lines += [f"         also {each.at}" for each in problems[1:SHOWN_MAX]]
+            if len(problems) > SHOWN_MAX:
+                lines.append(f"         and {len(problems) - SHOWN_MAX} more")
     codes: dict[str, int] = {}
     for file in files:
         for code in file.notes:
             codes[code] = codes.get(code, 0) + 1
     if codes:
         lines += ["", "notes, by the number of playbooks:"]
-        lines += [f"  {count:5}  {code}" for code, count in sorted(codes.items(), key=lambda each: (-each[1], each[0]))]
+        width = max(map(len, codes))
+        ordered = sorted(codes.items(), key=lambda each: (-each[1], each[0]))
+        lines += [f"  {count:5}  {code:<{width}}  {NOTES[code]}" for code, count in ordered]
     return lines
 
 

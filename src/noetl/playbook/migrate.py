@@ -134,14 +134,17 @@ def _verify(made: str, layout: Layout) -> tuple[Origin, ...]:
     """Check that the result is YAML, has the intended content and is canonical; otherwise raise."""
     document, problems = source.parse(made, layout.file)
     again = None if problems else read(document.text.replace("\r\n", "\n"), layout.file)
+    at, fix = Mark(layout.file, 1, 1), "rewrite it by hand"
     if problems:
         why = f"{problems[0].code}: {problems[0].message}"
     elif again is None or not same_content(layout.root, again.root):
         why = "its layout changed"
     else:
+        places = origins(layout, again)
         marker = next((marker for marker in detect(again).markers if marker.age in ("v2", "old", "repair")), None)
         if marker is None:
-            return origins(layout, again)
-        why = f'"{marker.what}"'
+            return places
+        why, at = f'"{marker.what}"', author_mark(places, again.mark(marker.at))
+        fix = f'"{marker.what}" belongs to an older dialect; write this part in the canonical form, or remove it'
     message = f"this document cannot be migrated automatically ({why})"
-    raise PlaybookError([problem("old-dialect", Mark(layout.file, 1, 1), message, fix="rewrite it by hand")])
+    raise PlaybookError([problem("old-dialect", at, message, fix=fix)])

@@ -9,6 +9,7 @@ import pytest
 from noetl.cli.commands.migrate import MigrateOptions, migrate_file, report_folder
 from noetl.cli.execute import Reporter
 from noetl.errors import PlaybookError
+from noetl.playbook.dialects.notes import NOTES
 from noetl.session.errors import UsageError
 from tests.playbooks import HEAD
 
@@ -160,6 +161,9 @@ def test_a_report_counts_outcomes_and_groups_causes(tmp_path: Path, capsys: pyte
     assert lines[at + 1].split()[:2] == ["2", "old-dialect:"]
     assert lines[at + 2].strip().startswith(f"{folder}/d.yaml:6:")
     assert lines[at + 3].strip().startswith("fix: read the rows")
+    assert lines[at + 4].strip().startswith(f"also {folder}/e.yaml:6:")
+    notes = lines[lines.index("notes, by the number of playbooks:") + 1 :]
+    assert [note.split(maxsplit=2)[2].strip() for note in notes] == [NOTES[note.split()[1]] for note in notes]
     assert (folder / "b.yaml").read_text() == OLD
 
 

@@ -105,6 +105,49 @@ def scripts(book: Book, sql_file: SqlFile, constant: Callable[[Book, str], str |
             book.refuse(entry.start, message, fix)
 
 
+_OPERATORS = frozenset({"if", "else", "and", "or", "not", "in", "is", "~", "+", "-", "*", "/", "//", "%", "==", "!="})
+
+
+def json_values(book: Book) -> None:
+    """`{{ x | tojson }}` as an argument or a body is x: the public engine parses text that is JSON."""
+    for _, task in book.tasks() if book.public else ():
+        inputs = task.body.map("input") if task.kind in ("python", "playbook", "workbook") else None
+        body = task.body.entry("json") if task.kind == "http" else None
+        for entry in [*(inputs.entries if inputs is not None else []), *([body] if body is not None else [])]:
+            text = text_of(entry.value) or ""
+            parsed = parse(text) if is_template(text) else None
+            words = [token.text for token in parsed.tokens] if parsed is not None and parsed.typed else []
+            if parsed is None or words[-3:-1] != ["|", "tojson"] or _OPERATORS & set(words):
+                continue
+            bar = parsed.tokens[-3]
+            change_text(entry, text[: bar.start].rstrip() + " " + text[parsed.tokens[-1].start :])
+            message = f"the public engine parses the JSON text of `{entry.name}`, so the value is passed as it is"
+            book.note(entry.start, "json-value", message)
+
+
+def code_values(book: Book, constant: Callable[[Book, str], str | None]) -> None:
+    """Code that is one template: a constant of `workload` is written in its place."""
+    for _, task in python_tasks(book):
+        entry = task.body.entry("code")
+        if entry is not None and book.public:
+            write_constant(book, entry, "code", constant)
+
+
+def write_constant(book: Book, entry: LayoutEntry, key: str, constant: Callable[[Book, str], str | None]) -> None:
+    """What a task runs is not a value: write the constant that a template reads, or refuse."""
+    text = text_of(entry.value) or ""
+    parsed = parse(text) if is_template(text) else None
+    if parsed is None or not parsed.typed:
+        return
+    value = constant(book, text)
+    if value is None:
+        book.refuse(entry.start, "a value cannot be what a task runs", f"write the text under `{key}`")
+        return
+    change_text(entry, value)
+    message = f"the text of `{text.strip()}` is written here; a caller can no longer change it"
+    book.note(entry.start, "code-fixed", message)
+
+
 def templates_in_code(book: Book) -> None:
     """A value that the public engine pasted into the code becomes an argument."""
     for _, task in python_tasks(book):
@@ -205,6 +248,23 @@ def free_names(text: str) -> set[str] | None:
         elif isinstance(node, ast.ExceptHandler) and node.name:
             stored.add(node.name)
     return read - stored
+
+
+def needed_names(text: str) -> set[str]:
+    """The free names of code, and those that it reads before it assigns them: `if x: x = f(x)` needs x."""
+    tree = _tree(text)
+    read: dict[str, tuple[int, int]] = {}
+    stored: dict[str, tuple[int, int]] = {}
+    for node in ast.walk(tree) if tree is not None else ():
+        if isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):  # the value is evaluated first
+            place = (node.end_lineno or node.lineno, node.end_col_offset or 0)
+            for name in ast.walk(node):
+                if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
+                    stored[name.id] = min(place, stored.get(name.id, place))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            place = (node.lineno, node.col_offset)
+            read[node.id] = min(place, read.get(node.id, place))
+    return (free_names(text) or set()) | {name for name in stored if name in read and read[name] < stored[name]}
 
 
 def _arguments(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:

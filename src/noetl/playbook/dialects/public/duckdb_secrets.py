@@ -49,6 +49,17 @@ class _Access(NamedTuple):
     scope: str
 
 
+def repeated_credentials(book: Book) -> None:
+    """`gcs_credential: x` beside `auth` with an entry for x says the same."""
+    for _, task in book.tasks():
+        auth = task.body.map("auth") if task.kind == "duckdb" else None
+        for entry in [each for each in task.body.entries if each.name.endswith("_credential")] if auth else []:
+            keys = [each.value.text("key") for each in auth.entries if isinstance(each.value, Map)] if auth else []
+            if text_of(entry.value) in keys:
+                discard(task.body, entry)
+                book.note(entry.start, "dropped", f"`{entry.name}` repeats a key of `auth`; it was removed")
+
+
 def ducklake_tasks(book: Book) -> None:
     """`kind: ducklake` is duckdb with its extension: the SQL attaches the catalog."""
     for _, task in book.tasks():

@@ -9,7 +9,7 @@ from noetl.playbook.dialects.layout.tree import LayoutEntry, List, Map, item, le
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import PAGES, Book, child, discard, insert, move, new, put, scalar, text_of
 from noetl.playbook.dialects.public.outcomes import point
-from noetl.playbook.dialects.template_tokens import parse
+from noetl.playbook.dialects.template_tokens import free_reads, parse
 
 _NAMES = {"collection": "in", "element": "iterator", "items": "in", "var": "iterator", "item": "iterator"}
 _FIELDS = (
@@ -30,6 +30,19 @@ _COMPARISON = re.compile(
     r"(?P<value>'[^']*'|\"[^\"]*\"|-?\d+(?:\.\d+)?|[Tt]rue|[Ff]alse)\s*\}\}"
 )
 _MODES = {"async": "parallel", "concurrent": "parallel", "sync": "sequential", "serial": "sequential"}
+
+
+def step_loops(book: Book) -> None:
+    """A loop without a tool, whose arcs pass the item on: each item went through the steps until `end_loop`."""
+    for step in book.steps:
+        loop = step.body.entry("loop")
+        if loop is None or not step.iterators or any(step.body.get(key) is not None for key in ("tool", "type")):
+            continue
+        following = step.body.get("next")
+        reads = [reading for leaf in leaves(following) for reading in free_reads(leaf.text)] if following else []
+        if any(reading.root in (*step.iterators, "iter") for reading in reads):
+            fix = "write the tasks of an item as a list under `tool` of this step, or as a playbook that it calls"
+            book.refuse(loop.start, "this loop has no tool; its items go through other steps, which no loop does", fix)
 
 
 def iterator_steps(book: Book) -> None:

@@ -60,6 +60,8 @@ class Resolver:
         keychain = book.root.get("keychain")
         self.secrets = {name: entry for entry in parts.maps(keychain) if (name := entry.text("name"))}
         self.assumed: dict[str, int] = {}
+        self.optional: set[str] = set()  # names for which a template has a default, or asks whether they exist
+        self.sent: set[str] = set()  # those of them that only a caller can provide
         self.templates: WorkloadTemplates | None = None  # of a public document
 
     def source(self, step: StepPart) -> Source:
@@ -72,19 +74,25 @@ class Resolver:
     def resolve(self, reading: PathRead, place: Place, template: ParsedTemplate) -> tuple[str, int] | None:
         """The new text of a path and how many of its parts it replaces; None: it stays."""
         path = reading.path[1:]
-        if not (
-            self.book.public
-            and _is_list(template, reading)
-            and shapes.is_counted(self._result_kind(reading.root, place), path)
-        ):
-            return self._resolve(reading, place, template, path)
-        note = f"`{'.'.join(reading.path)}` before a filter for lists is the list of rows"
-        self.book.note(place.step.body.start, "rows-as-list", note)
-        found = self._resolve(reading, place, template, (*path, "rows"))
-        if found is None:
-            return None
+        meant = self._meant(reading, place, template, path) if self.book.public else path
+        found = self._resolve(reading, place, template, meant)
+        if found is None or meant == path:
+            return found
         text, count = found
-        return text + "".join(map(attribute, (*path, "rows")[count:])), len(path)
+        return text + "".join(map(attribute, meant[count:])), len(path)
+
+    def _meant(
+        self, reading: PathRead, place: Place, template: ParsedTemplate, path: tuple[str, ...]
+    ) -> tuple[str, ...]:
+        """The path that the author means: rows before a filter for lists, the status of a response as a number."""
+        kind = self._result_kind(reading.root, place)
+        if _is_list(template, reading) and shapes.is_counted(kind, path):
+            note = f"`{'.'.join(reading.path)}` before a filter for lists is the list of rows"
+            self.book.note(place.step.body.start, "rows-as-list", note)
+            return (*path, "rows")
+        if kind == "http" and path == ("status",) and (self.book.local or _is_number(template, reading)):
+            return ("status_code",)
+        return path
 
     def _result_kind(self, root: str, place: Place) -> str:
         """The kind of the task whose result has this name; "": it is not a result."""
@@ -377,8 +385,16 @@ class Resolver:
             return None
         if (caller := self.caller_of(root)) is not None:
             return self.result(caller, place, reading.path[1:])
-        self.assumed.setdefault(root, reading.start)
-        return f"workload.{root}", 0
+        if root not in self.optional:
+            self.assumed.setdefault(root, reading.start)
+            return f"workload.{root}", 0
+        if root not in self.sent:
+            self.sent.add(root)
+            note = f'nothing provides "{root}"; it is `workload.{root}` if a caller sends it'
+            self.book.note(place.step.body.start, "assumed-input", note)
+        if root in _tested(template):
+            return f"workload.{root}", 0
+        return f"(workload{''.join(map(attribute, reading.path))} | default(none))", len(reading.parts)
 
 
 _LIST_FILTERS = frozenset({"length", "count", "first", "last", "map", "selectattr", "rejectattr", "list", "sum"})
@@ -390,9 +406,31 @@ def _is_list(template: ParsedTemplate, reading: PathRead) -> bool:
     return behind[:1] == ["|"] and behind[1:] != [] and behind[1] in _LIST_FILTERS
 
 
+def _is_number(template: ParsedTemplate, reading: PathRead) -> bool:
+    """Is the value compared with a number, or looked up in a list of numbers?"""
+    behind = template.tokens[reading.after : reading.after + 4]
+    words = [token.text for token in behind]
+    if words[:1] == ["not"]:
+        behind, words = behind[1:], words[1:]
+    operand = 2 if words[:2] in (["in", "["], ["in", "("]) else 1
+    compared = words[:1] and words[0] in ("==", "!=", "<", ">", "<=", ">=", "in")
+    return bool(compared) and len(behind) > operand and behind[operand].type == "integer"
+
+
 def _defaulted(template: ParsedTemplate, reading: PathRead) -> bool:
     behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
     return behind in (["|", "default"], ["|", "d"])
+
+
+def _tested(template: ParsedTemplate) -> set[str]:
+    """The names that have a default in a template, or that it asks for with `is defined`."""
+    made = set()
+    for reading in template.readings:
+        behind = [token.text for token in template.tokens[reading.after : reading.after + 3]]
+        asks = behind[:1] == ["is"] and {"defined", "undefined"} & set(behind[1:])
+        if not reading.parts and (asks or _defaulted(template, reading)):
+            made.add(reading.root)
+    return made
 
 
 def _own_status(template: ParsedTemplate, reading: PathRead) -> bool:
@@ -432,15 +470,20 @@ def read_names(book: Book) -> None:
     book.public = True
     constants(book)
     resolver.templates = WorkloadTemplates(book)
-    for place, node in places(book):
-        skip = parts.code_of(node) if isinstance(node, Map) else None
-        for leaf in leaves(node):
-            if leaf is not skip and leaf.style != "*" and is_template(leaf.text):
-                _rewrite(resolver, leaf, place)
+    found = [(leaf, place) for place, node in places(book) for leaf in _templates(node)]
+    resolver.optional = {name for leaf, _ in found if (parsed := parse(leaf.text)) for name in _tested(parsed)}
+    for leaf, place in found:
+        _rewrite(resolver, leaf, place)
     resolver.templates.finish()
     for source in resolver.sources.values():
         store(book, source)
     assume(book, list(resolver.assumed))
+
+
+def _templates(node: Node) -> list[Leaf]:
+    """The templates of a part of a step; code is none."""
+    skip = parts.code_of(node) if isinstance(node, Map) else None
+    return [leaf for leaf in leaves(node) if leaf is not skip and leaf.style != "*" and is_template(leaf.text)]
 
 
 def _reads_public(resolver: Resolver) -> bool:

@@ -8,6 +8,8 @@ from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, item, plain, quoted, rename
 from noetl.playbook.dialects.parts import StepPart, TaskPart
 from noetl.playbook.dialects.public.book import Book, discard, new, put, text_leaf, text_of
+from noetl.playbook.dialects.public.code import write_constant
+from noetl.playbook.dialects.public.credentials import default_of
 
 _BASH = re.compile(
     r"\[\[ |pipefail|<<<|&>|\bsource |\$'|\bdeclare |\blocal -|=\(|\[@\]|\$\{\w+\^|\$\{\w+,,|\bmapfile |\bread -[a-z]*p"
@@ -71,6 +73,8 @@ def _convert(book: Book, step: StepPart, task: TaskPart) -> None:
     if not texts or any(text is None for text in texts):
         book.refuse(entry.start, f"`{entry.name}` must be text or a list of texts", "write the script under `sh`")
         return
+    for each in items:
+        write_constant(book, each, "sh", default_of)
     if len(items) > 1:
         _pipeline(book, step, task, entry, items)
         return

@@ -24,6 +24,10 @@ _ALONE = re.compile(  # statements that cannot run inside a transaction with oth
     r"|(?:CREATE\s+(?:UNIQUE\s+)?|DROP\s+)INDEX\s+CONCURRENTLY)\b"
 )
 _RETURNING = re.compile(r"(?i)\bRETURNING\b")
+_SESSION = re.compile(  # statements whose effect ends with the connection
+    r"(?i)\s*(?:USE|SET|ALTER\s+SESSION|CREATE\s+(?:OR\s+REPLACE\s+)?(?:LOCAL\s+)?TEMP(?:ORARY)?|PREPARE|BEGIN"
+    r"|START\s+TRANSACTION|DECLARE)\b"
+)
 
 
 def statement_results(book: Book) -> None:
@@ -36,7 +40,8 @@ def statement_results(book: Book) -> None:
         texts = statements(tasks[0].body.text("command") or "")
         with_rows = [index for index, text in enumerate(texts) if has_rows(text)]
         several = bool(asked & set(with_rows[:-1])) and _is_read(book, step)
-        alone = book.public and len(texts) > 1 and any(_ALONE.match(_COMMENT.sub(" ", text)) for text in texts)
+        limited = book.public and tasks[0].kind == "postgres" and len(texts) > 1
+        alone = limited and any(_ALONE.match(_COMMENT.sub(" ", text)) for text in texts)
         if several or alone:
             _split(book, step, tasks[0], texts, several=several)
 
@@ -72,7 +77,8 @@ def _split(book: Book, step: StepPart, task: TaskPart, texts: list[str], *, seve
     assert command is not None
     assert tool is not None
     known = ("name", "kind", "auth", "command", "desc")
-    if "{%" in (text_of(command.value) or "") or any(each.name not in known for each in task.body.entries):
+    bound = any(_SESSION.match(_COMMENT.sub(" ", text)) for text in texts)  # each task has a connection of its own
+    if bound or "{%" in (text_of(command.value) or "") or any(each.name not in known for each in task.body.entries):
         message = "the results of several statements of this task are read; a task returns the rows of one"
         if not several:
             message = "a statement of this task cannot run in one transaction with the others"

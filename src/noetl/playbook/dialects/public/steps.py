@@ -21,7 +21,7 @@ from noetl.playbook.dialects.public.book import (
     scalar,
     text_of,
 )
-from noetl.playbook.dialects.public.code import MODULES, free_names, main_parameters
+from noetl.playbook.dialects.public.code import MODULES, free_names, main_parameters, needed_names
 from noetl.playbook.dialects.public.retries import add_rule
 from noetl.playbook.dialects.template_tokens import free_reads, parse
 
@@ -397,7 +397,7 @@ def _read_by_code(book: Book, step: StepPart, keys: list[str]) -> None:
     """Code that reads a key of the step's `input` as a name: no canonical text does, because the name is undefined."""
     for task in parts.tasks(step.body):
         text = task.body.text("code") or ""
-        read = (free_names(text) or set()) | set(main_parameters(text) or []) if task.kind == "python" else set()
+        read = needed_names(text) | set(main_parameters(text) or []) if task.kind == "python" else set()
         given = task.body.map("input")
         missing = [key for key in keys if key in read and (given is None or given.get(key) is None)]
         if missing:
@@ -434,7 +434,7 @@ def _bind(book: Book, body: Map, kind: str, keys: list[str], scope: str) -> None
     if kind == "python":
         text = body.text("code") or ""
         free = free_names(text)
-        known = (free or set()) | set(main_parameters(text) or [])
+        known = needed_names(text) | set(main_parameters(text) or [])
         if free is not None and not known & {"input_data", "args", "kwargs", "context"}:
             keys = [key for key in keys if key in known]
     inputs = body.map("input")

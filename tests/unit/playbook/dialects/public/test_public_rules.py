@@ -482,6 +482,26 @@ REFUSED = {
         "keychain: [{name: x, kind: oauth2, endpoint: http://x, data: {user: a}}]\nworkflow: [{step: start, tool: {kind: noop}}]\n",
         4, "oauth2_client",
     ),
+    "a loop over several steps": (
+        "workload: {l: [1]}\nworkflow:\n- step: start\n  loop: {in: '{{ workload.l }}', iterator: x}\n  next: [{step: use, with: {x: '{{ x }}'}}]\n"
+        "- step: use\n  tool: {kind: noop, input: {x: '{{ x }}'}}\n", 7, "as a list under `tool`",
+    ),
+    "a part of an older dialect that no rule knows": (
+        "workload: {n: 1}\nworkbook:\n- name: a\n  when: '{{ true }}'\n  type: noop\nworkflow: [{step: start, tool: {kind: noop, input: {n: '{{ n }}'}}}]\n",
+        7, "write this part in the canonical form",
+    ),
+    "code that a caller sends": (
+        "workload: {c: null}\nworkflow:\n- step: start\n  tool: {kind: python, libs: {}, code: '{{ workload.c }}'}\n",
+        7, "write the text under `code`",
+    ),
+    "a script that a caller sends": (
+        "workflow:\n- step: start\n  tool: {kind: shell, cmds: ['{{ command }}']}\n", 6, "write the text under `sh`",
+    ),
+    "results of statements of one session": (
+        "keychain: [{name: pg, kind: stored}]\nworkflow:\n- step: start\n"
+        "  tool: {kind: postgres, auth: pg, command: 'CREATE TEMP TABLE t (a int); SELECT 1; SELECT 2;'}\n"
+        "  next: [{step: end, when: '{{ start.command_1.rows }}'}]\n", 7, "a task for each statement",
+    ),
 }  # fmt: skip
 
 
