@@ -35,7 +35,7 @@ class TooLargeToDraw(Exception):
     """The graph has too many boxes or lines."""
 
 
-class Analysis(Struct, frozen=True, kw_only=True):
+class TextAnalysis(Struct, frozen=True, kw_only=True):
     """What to do with a text. `errors` has no body: it only raises PlaybookError."""
 
     text: PlaybookTextRequest

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from noetl.errors import PlaybookError, Problem
 from noetl.playbook.kinds import Kinds
-from noetl.server.analysis import PROBLEMS_MAX, Analysis, TooLargeToDraw
+from noetl.server.analysis import PROBLEMS_MAX, TextAnalysis, TooLargeToDraw
 from noetl.server.child_process import limit_resources, peak_kib, read_message, write_message
 from noetl.tool import Tools
 
@@ -37,7 +37,7 @@ class CannotDraw(Struct, frozen=True, kw_only=True, tag="cannot-draw"):
 Answer: TypeAlias = Analysed | HasProblems | CannotDraw
 
 
-def _answer(analysis: Analysis, kinds: Kinds) -> Answer:
+def _answer(analysis: TextAnalysis, kinds: Kinds) -> Answer:
     try:
         body = analysis.body(kinds)
         return Analysed(body=body, last=_is_large())
@@ -54,7 +54,7 @@ def _is_large() -> bool:
 def main() -> None:
     limit_resources(nice=NICE)
     kinds = Tools.installed().kinds()
-    decoder = msgspec.msgpack.Decoder(Analysis)
+    decoder = msgspec.msgpack.Decoder(TextAnalysis)
     while True:
         try:
             message = read_message(sys.stdin.buffer)

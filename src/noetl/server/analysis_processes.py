@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from noetl.errors import PlaybookError, Rejected
-from noetl.server.analysis import Analysis, TooLargeToDraw
+from noetl.server.analysis import TextAnalysis, TooLargeToDraw
 from noetl.server.analysis_process import Analysed, Answer, CannotDraw, HasProblems
 from noetl.server.child_process import ChildProcess, MessageTooLarge
 
@@ -27,7 +27,7 @@ class AnalysisProcesses:
         self._kept: ChildProcess | None = None
         self._expiry: asyncio.TimerHandle | None = None
 
-    async def body(self, analysis: Analysis) -> bytes:
+    async def body(self, analysis: TextAnalysis) -> bytes:
         """Raises PlaybookError, TooLargeToDraw, or Rejected when it needs too much time or memory."""
         if (process := self._take()) is not None:
             with suppress(EOFError):  # it had died before
@@ -37,7 +37,7 @@ class AnalysisProcesses:
         except EOFError:
             raise Rejected("too-large", "the text needs too much memory") from None
 
-    async def _answer(self, process: ChildProcess, analysis: Analysis) -> Answer:
+    async def _answer(self, process: ChildProcess, analysis: TextAnalysis) -> Answer:
         """Raises EOFError when the process dies."""
         answer: Answer | None = None
         try:
