@@ -48,7 +48,7 @@ def test_a_figure_is_the_median_of_its_rounds_and_a_smaller_workload_has_a_star(
         "100", "–", "2.3 (p50 10.00 s, p99 20.00 s)\\*", "–", "2.50 s, 108 MiB",
     ]  # fmt: skip
     told = " ".join(page.split())
-    assert "DBOS, PostgreSQL: W2 2,000 of 10,000; Prefect: W2 1,000 of 10,000, W3 50 of 1,000." in told
+    assert "DBOS, PostgreSQL: W2 2,000 of 10,000; Prefect: W2 1,000 of 10,000, W3 50 of 1,000; Temporal: W2" in told
 
 
 def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -> None:
