@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.peers.chart import draw, read_table
 from benchmarks.peers.engines import ALL
 from benchmarks.peers.orders import Measured
 from benchmarks.peers.page import Report, render
@@ -76,3 +77,12 @@ def test_every_engine_but_the_floor_has_a_row_and_a_word_about_it() -> None:
     for engine in ALL[1:]:
         assert f"| {engine.title} |" in page
         assert f"- {engine.title}: " in page
+
+
+def test_the_chart_shows_the_rates_of_the_page() -> None:
+    table = read_table(render(REPORT))
+    assert table["NoETL, embedded"] == [2_000, None, 1_500, None]
+    assert table["Prefect"] == [100, None, 2.3, None]
+    chart = draw(table)
+    assert all(f">{shown}</text>" in chart for shown in ("2,000", "1,500", "100", "2.3", "Restate"))
+    assert "prefers-color-scheme: dark" in chart
