@@ -20,13 +20,13 @@ from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from benchmarks.peers.chart import PAGE, write_chart
 from benchmarks.peers.engines import ALL, Engine
 from benchmarks.peers.installing import BENCH, ROOT, Missing, install
 from benchmarks.peers.orders import Measured, Order
 from benchmarks.peers.page import Report, figure, render
 from noetl.clock import SystemClock
 
-PAGE = ROOT / "docs" / "explanation" / "benchmarks.md"
 START_S = 180.0
 ORDER_S = 900.0
 END_S = 60.0
@@ -200,6 +200,8 @@ def write(report: Report, page: Path) -> None:
     (BENCH / "figures.json").write_text(f"{whole}\n", "utf-8")
     page.write_text(render(report), "utf-8")
     print(f"written: {page.relative_to(ROOT)}")
+    if page == PAGE:
+        write_chart()
 
 
 def main() -> None:

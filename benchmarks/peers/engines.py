@@ -96,5 +96,17 @@ journal, acknowledged by the server before the next one starts; the server made 
 server and handlers are started on an empty directory; timed until the answer.""",
     "restate",
 )
-PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE)
+TEMPORAL = Engine(
+    "temporal",
+    "Temporal",
+    """\
+Its development server on a SQLite file, `temporal server start-dev`, which is one process and not the
+server for production, and the worker in one other process. Each activity is recorded before the next one
+starts. W2: workflows of at most 5,000 items, because a history is limited to 51,200 events. W4: one
+workflow per endpoint, 10 at once. W5: server and worker are started on an empty directory; timed until the
+answer.""",
+    "temporal",
+    quick={"W2": 1_000},
+)
+PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE, TEMPORAL)
 ALL = (FLOOR, EMBEDDED, DISTRIBUTED, *PEERS)

@@ -69,10 +69,11 @@ class NoetlError(Exception):
 
 
 class PlaybookError(NoetlError):
-    """The playbook cannot run; `problems` lists all its errors."""
+    """The playbook cannot run; `problems` lists all its errors, or the first ones of `count`."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[Problem], count: int | None = None) -> None:
         self.problems = tuple(problems)
+        self.count = len(self.problems) if count is None else count
         super().__init__()
 
     def __str__(self) -> str:

@@ -10,10 +10,10 @@ from noetl.ports import HISTORY_MAX, Firing, FiringRecord, StoredTrigger, merge_
 
 
 class MemoryTriggers:
-    """A `TriggerStore`. `current`: the digest of the current text of a path."""
+    """A `TriggerStore`. `current`: the digest of the current text of a path; `history_max`: records of a trigger."""
 
-    def __init__(self, current: Callable[[str], str | None]) -> None:
-        self._current = current
+    def __init__(self, current: Callable[[str], str | None], history_max: int = HISTORY_MAX) -> None:
+        self._current, self._history_max = current, history_max
         self.rows: dict[tuple[str, str], StoredTrigger] = {}
         self._history: dict[tuple[str, str], list[FiringRecord]] = {}
 
@@ -52,7 +52,7 @@ class MemoryTriggers:
             return
         records = [FiringRecord(row.fired + number, each) for number, each in enumerate(firings, 1)]
         self.rows[path, name] = row._replace(fired=row.fired + len(firings))
-        self._history[path, name] = [*self._history.get((path, name), []), *records][-HISTORY_MAX:]
+        self._history[path, name] = [*self._history.get((path, name), []), *records][-self._history_max :]
 
     async def set_paused(
         self, path: str, name: str, *, paused: bool, scheduled_at: datetime | None, due_at: datetime | None

@@ -84,6 +84,7 @@ async def _serve(
     from noetl.background import BackgroundTasks
     from noetl.mcp.endpoint import McpEndpoint, is_installed
     from noetl.replay.trials import TrialProcesses
+    from noetl.server.analysis_processes import AnalysisProcesses
     from noetl.server.app import context_of, make_app
     from noetl.server.http_server import HttpServer
     from noetl.telemetry.history import MetricsHistory
@@ -93,7 +94,9 @@ async def _serve(
         history, background = MetricsHistory(instruments.metrics, services.clock), BackgroundTasks()
         background.spawn(history.run())
         registry = instruments.registry()
-        settings = settings._replace(registry=registry, history=history, agents=agents, trials=TrialProcesses())
+        settings = settings._replace(
+            registry=registry, history=history, agents=agents, trials=TrialProcesses(), analyses=AnalysisProcesses()
+        )
         app = make_app(services, settings)
         serving = HttpServer(app, options.host, options.port, wrap=instruments.wrap)
         instruments.metrics.process.followers.read_from(lambda: len(context_of(app).streams))

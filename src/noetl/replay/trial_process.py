@@ -7,12 +7,9 @@ the texts are those of any caller.
 from __future__ import annotations
 
 import asyncio
-import struct
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from pathlib import Path
-from typing import BinaryIO, Final, Literal
+from typing import Final, Literal
 
 import msgspec
 from msgspec import Struct
@@ -25,12 +22,11 @@ from noetl.ports import LogRow, PlaybookText
 from noetl.replay.cases import SuiteRunner
 from noetl.replay.report import coverage_document
 from noetl.replay.what_if import WhatIfReplay
+from noetl.server.child_process import limit_resources, read_message, write_message
 from noetl.views.documents import problem_document
 
-MEMORY_BYTES: Final = 512 << 20  # beside what the process has when it begins
 CPU_S: Final = 60
 COMPARE_S: Final = 45.0  # no further execution is compared after this time
-_LENGTH: Final = struct.Struct(">I")
 
 
 class WhatIfTrial(Struct, frozen=True, kw_only=True, tag="what-if"):
@@ -66,16 +62,6 @@ class Done(Struct, frozen=True, kw_only=True, tag="done"):
     body: bytes
 
 
-def write_message(stream: BinaryIO, message: Struct) -> None:
-    body = msgspec.msgpack.encode(message)
-    stream.write(_LENGTH.pack(len(body)) + body)
-    stream.flush()
-
-
-def _read_message(stream: BinaryIO) -> bytes:
-    return stream.read(_LENGTH.unpack(stream.read(_LENGTH.size))[0])
-
-
 class _ParentRecords:
     """Implements RecordReader: the parent decides what may be read."""
 
@@ -90,7 +76,7 @@ class _ParentRecords:
 
     def _ask(self, ask: Ask) -> bytes:
         write_message(sys.stdout.buffer, ask)
-        reply = msgspec.msgpack.decode(_read_message(sys.stdin.buffer), type=ReadReply)
+        reply = msgspec.msgpack.decode(read_message(sys.stdin.buffer), type=ReadReply)
         if reply.missing is not None:
             raise NotFound(reply.missing)
         return reply.body
@@ -134,22 +120,9 @@ async def _what_if(trial: WhatIfTrial) -> WhatIfResponse:
     return WhatIfResponse(differs=differs, items=tuple(items), left=len(trial.executions) - len(items))
 
 
-def _limit_resources() -> None:
-    with suppress(ImportError):  # not on every platform
-        import resource
-
-        with suppress(OSError):  # only on Linux
-            pages = int(Path("/proc/self/statm").read_text().split()[0])
-            limit = pages * resource.getpagesize() + MEMORY_BYTES
-            resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-        resource.setrlimit(resource.RLIMIT_CPU, (CPU_S, CPU_S))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-
 def main() -> None:
-    _limit_resources()
-    trial = msgspec.msgpack.decode(_read_message(sys.stdin.buffer), type=TestsTrial | WhatIfTrial)
+    limit_resources(cpu_s=CPU_S)
+    trial = msgspec.msgpack.decode(read_message(sys.stdin.buffer), type=TestsTrial | WhatIfTrial)
     response = asyncio.run(run_tests(trial.request) if isinstance(trial, TestsTrial) else _what_if(trial))
     write_message(sys.stdout.buffer, Done(body=msgspec.json.encode(response)))
 

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import struct
-import sys
-from contextlib import suppress
 from typing import Final, TypeVar
 
 import msgspec
@@ -14,6 +10,7 @@ import msgspec
 from noetl.api.trials import TestsRequest, TestsResponse, WhatIfResponse
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.replay.trial_process import Ask, Done, ReadReply, TestsTrial, WhatIfTrial
+from noetl.server.child_process import ChildProcess, MessageTooLarge
 from noetl.server.services import RecordReads, WhatIfWish
 
 PROCESSES_MAX: Final = 2  # at the same time
@@ -21,10 +18,7 @@ WAITING_MAX: Final = 8
 TRIAL_S: Final = 90.0
 ASKED_BYTES_MAX: Final = 256 << 20  # that one process may read
 MESSAGE_BYTES_MAX: Final = 16 << 20  # of a response
-_LENGTH: Final = struct.Struct(">I")
 _MODULE: Final = "noetl.replay.trial_process"
-# What an interpreter needs; credentials and addresses of the server are not passed on.
-_ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LANG", "LC_ALL", "SYSTEMROOT", "TMPDIR")
 
 T = TypeVar("T")
 
@@ -56,11 +50,7 @@ class TrialProcesses:
 
 
 async def _run_process(trial: TestsTrial | WhatIfTrial, reads: RecordReads | None, trial_s: float) -> bytes:
-    environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", _MODULE, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.DEVNULL, env=environment, cwd=os.sep,
-    )  # fmt: skip
+    process = await ChildProcess.start(_MODULE)
     try:
         async with asyncio.timeout(trial_s):
             return await _Conversation(process, reads).response(trial)
@@ -68,33 +58,34 @@ async def _run_process(trial: TestsTrial | WhatIfTrial, reads: RecordReads | Non
         raise Rejected(
             "too-large", f"it did not end within {trial_s:g} s: run fewer tests, or compare fewer executions"
         ) from None
-    except (asyncio.IncompleteReadError, ConnectionError):
+    except EOFError:
         raise Rejected(
             "too-large", "it needs too much memory or CPU time: run fewer tests, or compare fewer executions"
         ) from None
+    except MessageTooLarge:
+        raise Rejected(
+            "too-large",
+            f"the report has more than {MESSAGE_BYTES_MAX >> 20} MiB: run fewer tests, or compare fewer executions",
+        ) from None
     finally:
-        with suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+        await process.end()
 
 
 class _Conversation:
     """The questions of the process, and the answers to them."""
 
-    def __init__(self, process: asyncio.subprocess.Process, reads: RecordReads | None) -> None:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self._in, self._out = process.stdin, process.stdout
+    def __init__(self, process: ChildProcess, reads: RecordReads | None) -> None:
+        self._process = process
         self._reads = reads
         self._sent_bytes = 0
 
     async def response(self, trial: TestsTrial | WhatIfTrial) -> bytes:
-        await self._send(trial)
+        await self._process.send(trial)
         while True:
-            message = msgspec.msgpack.decode(await self._receive(), type=Ask | Done)
+            message = msgspec.msgpack.decode(await self._process.receive(MESSAGE_BYTES_MAX), type=Ask | Done)
             if isinstance(message, Done):
                 return message.body
-            await self._send(await self._reply(message))
+            await self._process.send(await self._reply(message))
 
     async def _reply(self, ask: Ask) -> ReadReply:
         if self._reads is None:
@@ -113,18 +104,3 @@ class _Conversation:
         if self._sent_bytes > ASKED_BYTES_MAX:
             raise Rejected("too-large", f"the executions have more than {ASKED_BYTES_MAX >> 20} MiB: try fewer")
         return ReadReply(body=body)
-
-    async def _send(self, message: msgspec.Struct) -> None:
-        body = msgspec.msgpack.encode(message)
-        self._in.write(_LENGTH.pack(len(body)))
-        self._in.write(body)
-        await self._in.drain()
-
-    async def _receive(self) -> bytes:
-        size: int = _LENGTH.unpack(await self._out.readexactly(_LENGTH.size))[0]
-        if size > MESSAGE_BYTES_MAX:
-            raise Rejected(
-                "too-large",
-                f"the report has more than {MESSAGE_BYTES_MAX >> 20} MiB: run fewer tests, or compare fewer executions",
-            )
-        return await self._out.readexactly(size)

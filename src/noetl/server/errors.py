@@ -21,6 +21,7 @@ from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 from noetl.api.playbooks import FieldError, ProblemDetails
 from noetl.errors import Conflict, Damaged, Fenced, InputError, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.net.inputs import SECRETS_PREFIX
+from noetl.server.analysis import PROBLEMS_MAX
 from noetl.telemetry.logs import get_logger
 from noetl.views.documents import problem_document
 
@@ -50,7 +51,6 @@ _CODES: Final[dict[int, str]] = {
 # The folders of the server are not for callers: a path in quotes, and one without. An address is neither.
 _QUOTED_PATH: Final = re.compile(r'"/(?:[^"]*/)?([^"/]+)/?"')
 _PATH: Final = re.compile(r"(?<![\w:/.])/(?:[^\s\"/:]+/)+([^\s\"/:,;)]+)")
-PROBLEMS_MAX: Final = 1_000  # of a playbook that an error lists
 _FULL: Final = "storage full"  # the messages of all adapters begin with this
 
 log = get_logger("api")
@@ -93,11 +93,9 @@ def details_of(error: Exception) -> tuple[ProblemDetails, dict[str, str]]:
             details, headers = details_of(cause)
             headers = {**headers, "Location": f"/executions/{id}"}
             return msgspec.structs.replace(details, execution_id=id), headers
-        case PlaybookError(problems=problems):
+        case PlaybookError(problems=problems, count=count):
             first = str(problems[0]) if problems else "it cannot be parsed at all"
-            more = (
-                f" (the first {PROBLEMS_MAX:,} of {len(problems):,} are listed)" if len(problems) > PROBLEMS_MAX else ""
-            )
+            more = f" (the first {PROBLEMS_MAX:,} of {count:,} are listed)" if count > PROBLEMS_MAX else ""
             details = problem_details(422, "playbook-problems", f"the playbook cannot run: {first}{more}")
             documents = tuple(map(problem_document, problems[:PROBLEMS_MAX]))
             return msgspec.structs.replace(details, problems=documents), {}

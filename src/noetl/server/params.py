@@ -87,6 +87,8 @@ class AppContext:
         await self.audit.close()
         if self.oidc is not None:
             await self.oidc.close()
+        if self.settings.analyses is not None:
+            await self.settings.analyses.close()
 
 
 ServicesParam: TypeAlias = NamedDependency[SkipValidation[Services]]

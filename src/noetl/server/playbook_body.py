@@ -17,14 +17,14 @@ from msgspec.structs import replace
 from noetl.api.analysis import PlaybookReference
 from noetl.api.executions import StartRequest
 from noetl.api.playbooks import PlaybookTextRequest
-from noetl.checks.checker import Checked, check
 from noetl.control.refusals import Refusal, is_path, path_in, reason_of, without_secrets
 from noetl.errors import NotFound, PlaybookError, Problem
 from noetl.net.notify import split_digest
-from noetl.playbook.migrate import Note, migrate
 from noetl.playbook.source import parse
 from noetl.ports import PlaybookText
 from noetl.server.access import check_digest, check_playbook, check_readable, check_written, outside
+from noetl.server.analysis import FILE, TextAnalysis, UpgradedText, Wish, upgrade_and_check
+from noetl.server.analysis_processes import AnalysisProcesses
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
 from noetl.server.params import AppContext, clean_text
@@ -102,10 +102,8 @@ async def resolve(context: AppContext, request: StartRequest, caller: Caller, *,
             found = await services.catalog.newest(clean_text(request.path or "", "path"), request.version)
         await check_digest(services, caller, found.digest, found.path)
         return ResolvedStart(found.digest, found.path)
-    upgraded = await check_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect))
-    if upgraded.checked.errors or upgraded.checked.playbook is None:
-        raise PlaybookError(upgraded.checked.problems)
-    check_upgraded(caller, upgraded)
+    upgraded = await valid_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect), caller)
+    assert upgraded.checked.playbook is not None, "it has no errors"
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked, listed=listed)
     if listed:
         await services.triggers.declare(digest)
@@ -161,16 +159,8 @@ async def _path_of(services: Services, digest: str) -> str | None:
 
 T = TypeVar("T")
 PLAYBOOK_BODY_MAX: Final = 1 << 20
-FILE: Final = "playbook"  # the file name in the positions of problems
+TEXT_CHARS_HERE_MAX: Final = 8_192  # of a text that a thread analyses: about 20 ms
 _JSON: Final = "application/json"
-
-
-class UpgradedText(NamedTuple):
-    """A text in the canonical dialect, with the result of its check."""
-
-    checked: Checked
-    text: str
-    notes: tuple[Note, ...] = ()  # what the upgrade could not keep
 
 
 def _schema(*, with_reference: bool) -> Schema:
@@ -251,13 +241,6 @@ def no_text(digest: str) -> str:
     return f"no playbook with the digest {digest!a:.80}"
 
 
-def check_upgraded(caller: Caller, upgraded: UpgradedText) -> None:
-    """Whether the caller may register the playbook. Raises ApiError."""
-    if caller.roles:
-        assert upgraded.checked.program is not None, "a playbook without errors is compiled"
-        check_written(caller, upgraded.checked.program)
-
-
 async def registered_text(services: Services, path: str, version: int | None) -> str:
     """The text of a version, even when the path is archived. Raises NotFound."""
     for each in await services.catalog.versions(clean_text(path, "path")):
@@ -284,18 +267,33 @@ def _decode_json(body: bytes, kind: type[T]) -> T:
         raise ApiError(400, "bad-json", f"the body cannot be parsed: {reason}") from error
 
 
+async def analysed(context: AppContext, text: PlaybookTextRequest, wish: Wish) -> bytes:
+    """The body of a response about a text. Raises PlaybookError, TooLargeToDraw, or ApiError."""
+    analysis = TextAnalysis(text=text, wish=wish)
+    if (processes := _processes(context, text)) is not None:
+        async with context.cpu_pool.turn():
+            return await processes.body(analysis)
+    return await context.cpu_pool.run(analysis.body, context.services.kinds)
+
+
+def _processes(context: AppContext, text: PlaybookTextRequest) -> AnalysisProcesses | None:
+    """None: a thread analyses the text."""
+    return context.settings.analyses if len(text.text) > TEXT_CHARS_HERE_MAX else None
+
+
 async def check_text(context: AppContext, text: PlaybookTextRequest) -> UpgradedText:
     """Upgrade and check a text. Raises PlaybookError when it cannot be upgraded."""
-    return await context.cpu_pool.run(upgrade_and_check, context.services, text)
+    return await context.cpu_pool.run(upgrade_and_check, context.services.kinds, text)
 
 
-def upgrade_and_check(services: Services, request: PlaybookTextRequest) -> UpgradedText:
-    """The same in this thread."""
-    if request.dialect == "auto":
-        try:
-            migrated = migrate(request.text, FILE)
-        except RecursionError as error:
-            raise PlaybookError(check(request.text, services.kinds, FILE).problems) from error
-        if migrated.changed:
-            return UpgradedText(check(migrated.text, services.kinds, FILE), migrated.text, migrated.notes)
-    return UpgradedText(check(request.text, services.kinds, FILE), request.text)
+async def valid_text(context: AppContext, text: PlaybookTextRequest, caller: Caller) -> UpgradedText:
+    """The same for a text that the caller wants to register. Raises PlaybookError, or ApiError."""
+    if _processes(context, text) is not None:
+        await analysed(context, text, "errors")  # only a text without errors is compiled in this process
+    upgraded = await check_text(context, text)
+    if upgraded.checked.errors or upgraded.checked.playbook is None:
+        raise PlaybookError(upgraded.checked.problems)
+    if caller.roles:
+        assert upgraded.checked.program is not None, "a playbook without errors is compiled"
+        check_written(caller, upgraded.checked.program)
+    return upgraded

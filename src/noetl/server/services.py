@@ -49,6 +49,8 @@ from noetl.tool import Tools
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+    from noetl.server.analysis_processes import AnalysisProcesses
+
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -73,7 +75,13 @@ class CpuPool:
         self._usual_s = 0.0
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Raises ApiError when too many requests wait."""
+        """In a thread. Raises ApiError when too many requests wait."""
+        async with self.turn(), self._short_turns():
+            return await asyncio.to_thread(work, *args, **kwargs)
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """A slot for work in a thread or a process. Raises ApiError when too many requests wait."""
         token = requester.get()
         share = self._shares.get(token) or _Share()
         if self._waiting >= WAITING_MAX or share.waiting >= SHARE_WAITING_MAX:
@@ -86,8 +94,8 @@ class CpuPool:
         share.waiting += 1
         try:
             # First the share: requests of a token that uses all of it do not wait in front of other tokens.
-            async with share.slots, self._slots, self._short_turns():
-                return await asyncio.to_thread(work, *args, **kwargs)
+            async with share.slots, self._slots:
+                yield
         finally:
             self._waiting -= 1
             share.waiting -= 1
@@ -223,3 +231,4 @@ class ServerSettings(NamedTuple):
     # Makes the tools for agents of an application. None: it has none.
     agents: Callable[[Callable[[Any, Any, Any], Awaitable[None]]], AgentEndpoint] | None = None
     trials: Trials | None = None  # None: the server runs no tests and no what-ifs
+    analyses: AnalysisProcesses | None = None  # for large texts. None: threads analyse them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.peers.chart import draw, read_table
 from benchmarks.peers.engines import ALL
 from benchmarks.peers.orders import Measured
 from benchmarks.peers.page import Report, render
@@ -48,7 +49,7 @@ def test_a_figure_is_the_median_of_its_rounds_and_a_smaller_workload_has_a_star(
         "100", "–", "2.3 (p50 10.00 s, p99 20.00 s)\\*", "–", "2.50 s, 108 MiB",
     ]  # fmt: skip
     told = " ".join(page.split())
-    assert "DBOS, PostgreSQL: W2 2,000 of 10,000; Prefect: W2 1,000 of 10,000, W3 50 of 1,000." in told
+    assert "DBOS, PostgreSQL: W2 2,000 of 10,000; Prefect: W2 1,000 of 10,000, W3 50 of 1,000; Temporal: W2" in told
 
 
 def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -> None:
@@ -76,3 +77,12 @@ def test_every_engine_but_the_floor_has_a_row_and_a_word_about_it() -> None:
     for engine in ALL[1:]:
         assert f"| {engine.title} |" in page
         assert f"- {engine.title}: " in page
+
+
+def test_the_chart_shows_the_rates_of_the_page() -> None:
+    table = read_table(render(REPORT))
+    assert table["NoETL, embedded"] == [2_000, None, 1_500, None]
+    assert table["Prefect"] == [100, None, 2.3, None]
+    chart = draw(table)
+    assert all(f">{shown}</text>" in chart for shown in ("2,000", "1,500", "100", "2.3", "Restate"))
+    assert "prefers-color-scheme: dark" in chart

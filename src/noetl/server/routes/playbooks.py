@@ -25,7 +25,7 @@ from noetl.api.playbooks import (
     UpgradeNote,
 )
 from noetl.control.rollback import plan_rollback
-from noetl.errors import NotFound, PlaybookError
+from noetl.errors import NotFound
 from noetl.ports import PlaybookVersion
 from noetl.server.access import check_playbook, check_written
 from noetl.server.errors import ApiError
@@ -50,11 +50,10 @@ from noetl.server.params import (
 from noetl.server.playbook_body import (
     PLAYBOOK_BODY_MAX,
     TextOperation,
-    check_text,
-    check_upgraded,
     read_text,
     readable_text,
     registered_text,
+    valid_text,
 )
 from noetl.server.playbook_history import COLUMNS, COLUMNS_MAX
 from noetl.server.playbook_overviews import OVERVIEWS_MAX
@@ -84,11 +83,9 @@ async def register(
 ) -> Response[RegisterResponse]:
     """The same text is the same version. A text with errors is rejected; the response lists all problems."""
     services = context.services
-    upgraded = await check_text(context, await read_text(request))
+    upgraded = await valid_text(context, await read_text(request), caller)
     playbook = upgraded.checked.playbook
-    if upgraded.checked.errors or playbook is None:
-        raise PlaybookError(upgraded.checked.problems)
-    check_upgraded(caller, upgraded)
+    assert playbook is not None, "it has no errors"
     known = {each.digest for each in await _versions(services, playbook.path)}
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     await services.triggers.declare(digest)

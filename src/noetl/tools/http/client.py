@@ -19,6 +19,7 @@ from noetl.tool import AddressPolicy, Call
 from noetl.tools.errors import InvalidInput, allow_hint
 from noetl.tools.http.auth import explain_missing_auth, send_with_auth
 from noetl.tools.http.encoding import ACCEPTED, BodyEncodingError
+from noetl.tools.http.interim import Connector
 from noetl.tools.http.request import BodyNotSent, HttpRequest, build_request, redirect_request, safe_url
 from noetl.tools.http.response import ResponseOptions, read_response
 
@@ -115,9 +116,7 @@ class HttpClient:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(
-                limit=CONNECTIONS_MAX, ttl_dns_cache=DNS_CACHE_S, socket_factory=self._policy.socket
-            )
+            connector = Connector(limit=CONNECTIONS_MAX, ttl_dns_cache=DNS_CACHE_S, socket_factory=self._policy.socket)
             self._session = aiohttp.ClientSession(
                 connector=connector,
                 cookie_jar=aiohttp.DummyCookieJar(),  # executions must not share cookies

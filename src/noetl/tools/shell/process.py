@@ -32,7 +32,7 @@ INLINE_BYTES_MAX = 64 * 1024  # of each stream, in the output itself
 PARSED_BYTES_MAX = 64 * 1024 * 1024  # of standard output that is parsed as JSON
 CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
 AT_ONCE_BYTES = 1 << 20  # of a stream that are read as fast as they arrive
-PAUSE = 12  # times the duration of a read: a program that prints more has to wait, and not the other calls
+PAUSE = 16  # times the duration of a read: a program that prints more has to wait, and not the other calls
 PAUSE_S_MAX = 0.05
 INHERITED = ("PATH", "HOME", "LANG")
 PATH = "/usr/local/bin:/usr/bin:/bin"  # if the worker has no PATH
@@ -130,7 +130,7 @@ class CapturedStream:
         self.size += len(chunk)
         if self._forward is not None:
             self._forward(chunk)
-        self._tail = (self._tail + chunk)[-CHUNK_BYTES:]
+        self._tail = chunk if len(chunk) == CHUNK_BYTES else (self._tail + chunk)[-CHUNK_BYTES:]
         if self._file is None and self.size > INLINE_BYTES_MAX:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed at the end of the call
             self._file.write(self._head)
