@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple, TypeAlias
 
 from noetl.checks.reads import ReadChecker, check_comparisons
@@ -18,6 +18,7 @@ from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.values import is_template
 
+NAMES_SHOWN_MAX = 12  # in a message about a name that does not exist
 UNUSED_MAX = 10  # blocks that nothing calls; more of them are one problem
 
 
@@ -117,10 +118,15 @@ def _arcs(program: Program, report: ProblemReport) -> None:
             for index, target in enumerate(arc.targets or ()):
                 if target not in program.steps and target != END:
                     near = report.similar(target, known)
-                    hint = f'; did you mean "{near}"?' if near else ""
+                    hint = f'; did you mean "{near}"?' if near else _few("the steps are", program.steps)
                     where = (*at, index) if at[-1] == "to" else at
                     message = f'arc of "{step.source.name}" leads to "{target}", which is not a step{hint}'
                     report.add("unknown-step", where, message, fix=near)
+
+
+def _few(before: str, names: Collection[str]) -> str:
+    """The names for a message, if there are not too many of them."""
+    return f"; {before} {', '.join(names)}" if len(names) <= NAMES_SHOWN_MAX else ""
 
 
 def _jumps(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:

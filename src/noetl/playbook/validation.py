@@ -81,7 +81,8 @@ class ProblemReport:
             # The letters of a very short word occur in many unrelated longer words.
             cutoff = 0.6 if len(word) > 2 else 0.75
             matches = difflib.get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=cutoff)
-            self._matches[key] = matches[0] if matches else None
+            longer = [name for name in names if name.startswith(word)] if len(word) > 2 else []
+            self._matches[key] = matches[0] if matches else longer[0] if len(longer) == 1 else None
         return self._matches[key]
 
 

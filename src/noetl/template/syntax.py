@@ -27,6 +27,24 @@ _BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call"
 _MISTAKEN = {"&&": "and", "||": "or", "!==": "!=", "===": "=="}
 _TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
 _TAG = re.compile(r"\{[{%](.*?)[%}]\}", re.DOTALL)
+_OURS = tuple(
+    (re.compile(theirs), ours)
+    for theirs, ours in (
+        (r"unexpected end of template, expected 'end of print statement'", 'the template has no closing "}}"'),
+        (
+            r"(?:unexpected|expected an expression, got) 'end of print statement'",
+            'the expression is not complete: a value is missing before "}}"',
+        ),
+        (r"expected token 'name', got 'end of print statement'", 'a name is missing before "}}"'),
+        (r"expected name or number", 'a name is missing after "."'),
+        (r"expected token 'end of print statement', got '(.*)'", r'unexpected "\1" where the expression ends'),
+        (r"unexpected '}', expected '(.)'", r'"\1" is missing before "}"'),
+        (r"unexpected '}'", 'unexpected "}": a template ends with "}}"'),
+        (r"unexpected char '\?' at \d+", 'unexpected "?": instead of "a ? b : c" write "b if a else c"'),
+        (r"unexpected char (?:\"(')\"|'(\")') at \d+", r"a text that begins with \1\2 has no closing quote"),
+        (r"unexpected char '(.*)' at \d+", r'unexpected "\1"'),
+    )
+)
 _CR_STAND_INS = "\x1f\x1e\x1d\x1c"  # white space to Jinja2, but not line breaks
 
 
@@ -133,7 +151,7 @@ def parse(source: str) -> Syntax:
         body = reader.subparse()
     except TemplateSyntaxError as error:
         message = _plain(error.message or "the template cannot be parsed")
-        wrong, right = _symbol_instead_of_word(source, message)
+        wrong, right = _symbol_instead_of_word(source, error.message or "")
         raise _bad(f"{message}; instead of {wrong} write {right}" if wrong else message, error.lineno, right) from None
     except _LimitExceeded as exceeded:
         raise _bad(*exceeded.args) from None
@@ -177,5 +195,10 @@ def _symbol_instead_of_word(source: str, message: str) -> tuple[str | None, str 
 
 
 def _plain(message: str) -> str:
-    """Jinja2's message in the style of ours: no capital letter at the start, no full stop."""
-    return message[:1].lower() + message[1:].rstrip(".")
+    """Jinja2's message in our words: no names of tokens, no capital letter at the start, no full stop."""
+    message = message[:1].lower() + message[1:].rstrip(".")
+    for pattern, ours in _OURS:
+        if found := pattern.fullmatch(message):
+            message = found.expand(ours)
+            break
+    return message.replace("'end of print statement'", '"}}"').replace("'end of statement block'", '"%}"')
