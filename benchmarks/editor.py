@@ -98,14 +98,23 @@ class _Editor:
 
 
 async def _measured() -> list[tuple[str, float, str]]:
-    editor = _Editor(playbook(STEPS, FULL_STEP))
     rows: list[tuple[str, float, str]] = []
     middle = STEPS // 2
+    head = "keychain: [{name: token, kind: env, var: TOKEN}]\nexecutor: {version: v1}\n"
+    text = head + playbook(STEPS, FULL_STEP)
+    new = "- step: added\n  tool: {kind: noop}\n"
+    editor = _Editor(text.replace(f"- step: step_{middle}\n", f"{new}- step: step_{middle}\n"))
     await editor.start()
     try:
         for place, behind in (
             ("a template", f"output.data.total | default({middle}"),
             ("the name of a step", f"- step: step_{middle}"),
+            ("a new step", "- step: added"),
+            ("the metadata", "{name: big"),
+            ("the workload", "workload: {api_url: http://127.0.0.1"),
+            ("a key of the workload", "workload: {api_url"),
+            ("the keychain", "keychain: [{name: token"),
+            ("the executor", "executor: {version: v"),
         ):
             await editor.type(behind, "0")
             times, before = [], editor.processor_s

@@ -33,7 +33,10 @@ workflow:
 )
 FAILING = HEAD + "workflow:\n- {step: start, tool: {kind: python, code: 'def main(): return 1 // 0'}}\n"
 WRONG = HEAD + "workflow:\n- {step: start, next: {arcs: [{step: no}]}}\n"
-FIRST_OF_WRONG = 'the playbook has 1 problem, at 5:38: unknown-step: arc of "start" leads to "no", which is not a step'
+FIRST_OF_WRONG = (
+    'the playbook has 1 problem, at 5:38: unknown-step: arc of "start" leads to "no", which is not a step;'
+    " the steps are start"
+)
 
 
 @pytest.fixture

@@ -59,9 +59,11 @@ TEXTS = [SHARED, *(each.read_text() for each in sorted(EXAMPLES.glob("*.yaml")))
 PIECES = st.sampled_from(
     ["x", " ", "\n", "  ", "- ", ":", '"', "'", "{", "}", "{{ ctx.a }}", "#", "\n\n", "|", "&a ", "*a", "0", "null", "step: x",
      "\n  - step: new\n", "\n    desc: y", "\n# c\n", "[", "]", ",", "é", "\t", "---\n", "\nworkload: {}\n", "tool:", "\n      ", "_ref", "failed", "spec:",
-     "limit"]
+     "limit", "...\n", "  - step: made\n    tool: { kind: noop }\n", "- ", "keychain: [{ name: key, kind: env }]\n", "executor:\n", "metadata:",
+     "workload: { tenant: b }\n", "triggers:\n  - { name: nightly, kind: cron, cron: '0 3 * * *' }\n", "|+\n\n"]
 )  # fmt: skip
-EDITS = st.lists(st.tuples(st.floats(0, 1), st.integers(0, 12), PIECES | st.just("")), min_size=1, max_size=6)
+SIZES = st.integers(0, 12) | st.integers(0, 400)  # some edits remove several steps
+EDITS = st.lists(st.tuples(st.floats(0, 1), SIZES, PIECES | st.just("")), min_size=1, max_size=6)
 
 
 def offsets(tree: Tree | None) -> object:
@@ -76,7 +78,12 @@ def offsets(tree: Tree | None) -> object:
     return None
 
 
-UNCOMPARED = {"playbook", "origins", "identity"}  # objects of each program, and the playbook, which is compared itself
+UNCOMPARED = {
+    "playbook",
+    "origins",
+    "identity",
+    "same",
+}  # objects of each program, and the playbook, which is compared itself
 
 
 def compiled(part: object) -> object:
@@ -107,6 +114,8 @@ def test_an_edited_text_has_the_same_trees_playbook_and_problems(
     known = Analysis(text, KINDS)
     for where, removed, inserted in edits:
         at = int(where * len(text))
+        if inserted.strip() and inserted.endswith("\n"):  # lines are inserted between lines
+            at = text.rfind("\n", 0, at) + 1
         text = text[:at] + inserted + text[at + removed :]
         known = Analysis(text, KINDS, before=known)
         assert_same(known)
@@ -176,3 +185,67 @@ def test_an_edit_inside_a_step_compiles_no_other_step() -> None:
     assert after.checked.program is not None
     steps = zip(before.checked.program.steps.values(), after.checked.program.steps.values(), strict=True)
     assert [one is other for one, other in steps].count(False) == 1
+
+
+NOOP = "  - step: made\n    tool: { kind: noop }\n"
+SECOND, THIRD = SHARED.index("  - step: second"), SHARED.index("  - step: third")
+
+
+@pytest.mark.parametrize(
+    ("edited", "same"),
+    [
+        (SHARED.replace("metadata: { name: t", "metadata: { name: other"), {"start", "second", "third"}),
+        (SHARED.replace("rows: [[1, 2]", "lines: [[1, 2]"), {"start", "second", "third"}),
+        (SHARED.replace("limit: 2 }", "limit: 3 }"), {"start", "second", "third"}),
+        (SHARED.replace("workload:", "keychain: [{ name: k, kind: env }]\nworkload:"), {"start", "second", "third"}),
+        (SHARED.replace('x_ref: "{{ input.page_ref', 'y_ref: "{{ input.page_ref'), {"second", "third"}),
+        (SHARED[:SECOND] + NOOP + SHARED[SECOND:], {"start", "second", "third"}),
+        (SHARED[:THIRD] + "  - \n" + SHARED[THIRD:], {"start", "second", "third"}),
+        (SHARED.replace("workbook:", NOOP + "workbook:"), {"start", "second"}),
+        (SHARED.replace("  - step: third", "  - step: second"), {"start", "second"}),
+        (SHARED.replace("add:\n    tool:", "add:\n    input: { page_ref: null }\n    tool:"), {"second", "third"}),
+    ],
+)  # fmt: skip
+def test_edits_outside_of_steps_and_new_steps_keep_the_others(edited: str, same: set[str]) -> None:
+    assert edited != SHARED
+    there = Analysis(edited, KINDS, before=Analysis(SHARED, KINDS))
+    assert there.checked.program is not None
+    assert there.checked.program.same == same
+    assert_same(there)
+    assert_same(Analysis(SHARED, KINDS, before=there))
+
+
+def test_removed_steps_leave_the_others_as_they_are() -> None:
+    before = Analysis(SHARED[:SECOND] + NOOP + NOOP.replace("made", "more") + SHARED[SECOND:], KINDS)
+    after = Analysis(SHARED, KINDS, before=before)
+    assert after.checked.program is not None
+    assert after.checked.program.same >= {"start", "third"}
+    assert_same(after)
+
+
+def test_a_problem_in_another_step_is_kept_and_moves_with_its_line() -> None:
+    broken = SHARED.replace("    input: { last_ref", "    inputs: { last_ref")
+    before = Analysis(broken, KINDS)
+    assert {each.code for each in before.read.problems} == {"unknown-key"}
+    for old, new in (("rows: [[1, 2]", "\n  rows: [[1, 2]"), ("kind: resolve,", "kind: resolve,\n     ")):
+        text = broken.replace(old, new)
+        assert reread(before.read, text, KINDS) is not None
+        assert_same(Analysis(text, KINDS, before=before))
+
+
+def test_fields_of_a_task_that_move_into_input_are_not_kept() -> None:
+    text = SHARED.replace("kind: resolve, ref: ", "kind: resolve, input: { ref: ").replace(
+        '_ref }}" }\n    set', '_ref }}" } }\n    set'
+    )
+    edited = "# &a\n" + SHARED[:SECOND] + NOOP + SHARED[SECOND:]
+    assert_same(Analysis(edited, KINDS, before=Analysis(text, KINDS)))
+
+
+@pytest.mark.parametrize(
+    "inserted",
+    ["  - step: x\n    desc: |+\n\n", "...\n", "---\n", "  \n  - step: x\n", "   - step: x\n", "- step: x\n"],
+)
+def test_lines_that_change_the_meaning_of_the_lines_around_them(inserted: str) -> None:
+    text = SHARED.replace("    compensate:", "    desc: |+\n      text\n    compensate:")
+    for at in (SECOND, THIRD, text.index("workbook:")):
+        assert_same(Analysis(text[:at] + inserted + text[at:], KINDS, before=Analysis(text, KINDS)))

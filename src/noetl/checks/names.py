@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Collection, Iterator
+from typing import NamedTuple, TypeAlias
 
 from noetl.checks.reads import ReadChecker, check_comparisons
 from noetl.checks.references import check_references
@@ -18,14 +18,18 @@ from noetl.playbook.source import Path
 from noetl.playbook.validation import ProblemReport
 from noetl.template.values import is_template
 
+NAMES_SHOWN_MAX = 12  # in a message about a name that does not exist
 UNUSED_MAX = 10  # blocks that nothing calls; more of them are one problem
 
 
+_Key: TypeAlias = tuple[str, Path]  # of a template of a step: the name of the step, and the path inside of it
+
+
 class CheckedNames(NamedTuple):
-    """A program, and its steps with templates that read something that does not exist."""
+    """A program, and its templates that have problems."""
 
     program: Program
-    faulty: frozenset[str]
+    faulty: frozenset[_Key]
 
 
 def check_names(
@@ -41,35 +45,55 @@ def check_names(
     _credentials(program, report)
     _iter_writes(program.playbook, report)
     reader = ReadChecker(program, kinds, report)
-    kept = _kept(program, before) if before is not None else {}
-    faulty: set[str] = set()
+    kept = _kept(program, before) if before is not None else None
+    faulty: set[_Key] = set()
     for use in program.templates:
-        if kept.get(use.owner.name) is use.owner:
+        if kept is not None and kept.has(use):
             continue
         problems = len(report.problems)
         reader.check(use)
         _purity(use, report)
         check_comparisons(use, kinds, report)
         if len(report.problems) > problems:
-            faulty.add(use.owner.name)
+            faulty.add(_key(use))
     check_references(program, report)
     return CheckedNames(program, frozenset(faulty))
 
 
-def _kept(program: Program, before: CheckedNames) -> dict[str, Pipeline]:
-    """The steps whose templates have no problems: neither they nor the names that a step can read have changed."""
+def _key(use: TemplateUse) -> _Key:
+    return use.owner.name, use.path[2:]
+
+
+class _Kept(NamedTuple):
+    """The templates that have no problems: neither their steps nor the names that they read have changed."""
+
+    steps: dict[str, Pipeline]
+    changed: frozenset[str]  # scopes with other names than before
+    faulty: frozenset[_Key]
+
+    def has(self, use: TemplateUse) -> bool:
+        if self.steps.get(use.owner.name) is not use.owner or use.place == "concurrency" or _key(use) in self.faulty:
+            return False
+        return not self.changed or self.changed.isdisjoint(str(read.path[0]) for read in use.template.reads)
+
+
+def _kept(program: Program, before: CheckedNames) -> _Kept | None:
     old, new = before.program.playbook, program.playbook
-    if (old.workload, old.inputs, old.keychain) != (new.workload, new.inputs, new.keychain):
-        return {}
     if program.origins is None or before.program.origins is None:
-        return {}
-    if program.origins.ctx_targets != before.program.origins.ctx_targets:
-        return {}
-    return {
+        return None
+    differs = {
+        "workload": (old.workload, old.inputs) != (new.workload, new.inputs),
+        "keychain": before.program.keychain != program.keychain,
+        "ctx": program.origins.ctx_targets != before.program.origins.ctx_targets,
+    }
+    changed = frozenset(scope for scope, other in differs.items() if other)
+    kept = before.program.steps
+    steps: dict[str, Pipeline] = {
         name: step.source
         for name, step in program.steps.items()
-        if name not in before.faulty and before.program.steps.get(name) is step
+        if name in program.same or (name in kept and kept[name].source is step.source)
     }
+    return _Kept(steps, changed, before.faulty)
 
 
 def _entry(playbook: Playbook, report: ProblemReport) -> None:
@@ -94,10 +118,15 @@ def _arcs(program: Program, report: ProblemReport) -> None:
             for index, target in enumerate(arc.targets or ()):
                 if target not in program.steps and target != END:
                     near = report.similar(target, known)
-                    hint = f'; did you mean "{near}"?' if near else ""
+                    hint = f'; did you mean "{near}"?' if near else _few("the steps are", program.steps)
                     where = (*at, index) if at[-1] == "to" else at
                     message = f'arc of "{step.source.name}" leads to "{target}", which is not a step{hint}'
                     report.add("unknown-step", where, message, fix=near)
+
+
+def _few(before: str, names: Collection[str]) -> str:
+    """The names for a message, if there are not too many of them."""
+    return f"; {before} {', '.join(names)}" if len(names) <= NAMES_SHOWN_MAX else ""
 
 
 def _jumps(tasks: tuple[CompiledTask, ...], report: ProblemReport) -> None:

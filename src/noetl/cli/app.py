@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from inspect import cleandoc
 from typing import Annotated, Final
 
 import typer
@@ -48,14 +49,26 @@ def _panel(module: str) -> str:
     return next(panel for panel, modules in PANELS.items() if module in modules)
 
 
+def _joined(text: str) -> str:
+    """A docstring with one line a paragraph, so that terminals of any width can wrap it; "\\b" keeps the lines."""
+    paragraphs = cleandoc(text).split("\n\n")
+    return "\n\n".join(each if each.startswith("\b") else each.replace("\n", " ") for each in paragraphs)
+
+
 for each in MODULES:
     import_module(f"noetl.cli.commands.{each}")
 # A program may have imported one of them before.
 app.registered_commands.sort(
     key=lambda each: MODULES.index(each.callback.__module__.rpartition(".")[2]) if each.callback is not None else 0
 )
+groups = [each.typer_instance for each in app.registered_groups if each.typer_instance is not None]
+for command in (each for owner in (app, *groups) for each in owner.registered_commands):
+    if command.callback is not None:
+        command.help = _joined(command.callback.__doc__ or "")
 for command in app.registered_commands:
     if command.callback is not None:
         command.rich_help_panel = _panel(command.callback.__module__.rpartition(".")[2])
 for group in app.registered_groups:
+    if isinstance(group.help, str):
+        group.help = _joined(group.help)
     group.rich_help_panel = _panel(GROUPS.get(str(group.name), str(group.name)))

@@ -74,8 +74,20 @@ def _playbooks(
                 continue
             reporter.warn(f"{name}: there is no playbook in this folder")
             yield None
+        elif _is_suite(name):
+            reporter.warn(f"{name}: skipped: this is a test file; noetl test {name} checks and runs it")
+            if all(map(_is_suite, names)):
+                yield None
         else:
             yield _loaded(name, dialect, kinds, reporter)
+
+
+def _is_suite(name: str) -> bool:
+    if ".test." not in name:
+        return False
+    from noetl.replay.suite import SUFFIXES
+
+    return name.lower().endswith(SUFFIXES)
 
 
 def _in_folder(

@@ -13,7 +13,7 @@ from noetl.net.scopes import SEES_TASKS, all_writes
 from noetl.playbook.dialects.layout.scalars import Finder
 from noetl.playbook.dialects.layout.tree import Leaf
 from noetl.playbook.dialects.template_tokens import PathRead, free_reads
-from noetl.playbook.incremental import reread
+from noetl.playbook.incremental import read_again
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.language import SCOPES
 from noetl.playbook.model import END, Pipeline, Step
@@ -51,8 +51,8 @@ class Analysis:
         self.text = text
         self.kinds = kinds
         whole = before.whole if before is not None else None
-        again = reread(whole.read, text, kinds) if whole is not None else None
-        self.read: ReadResult = again if again is not None else read_text(text, kinds, file)
+        read = read_again(whole.read, text, kinds) if whole is not None else read_text(text, kinds, file)
+        self.read: ReadResult = read
         self.checked: Checked = check_read(self.read, kinds, whole.checked if whole is not None else None)
         self._earlier = whole if self.read.playbook is None else None
 

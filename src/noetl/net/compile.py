@@ -92,6 +92,7 @@ class _Compiler:
         self.templates: list[TemplateUse] = []
         self.blocks: dict[str, CompiledPipeline] = {}
         self.faulty: set[str] = set()
+        self.same: dict[str, Step] = {}
         self.origins = RefOrigins(playbook)
         self.fields: dict[str, _Fields] = {}
         self.specs: dict[str, dict[str, JSON]] = {}
@@ -122,7 +123,9 @@ class _Compiler:
         concurrency = self._concurrency()
         bits = {name: 1 << place for place, name in enumerate(steps)}
         program = Program(self.playbook, steps, self.blocks, bits, reach_of(steps), self.limits, tuple(self.templates))
-        program = program._replace(origins=self.origins, identity=self.identity, faulty=frozenset(self.faulty))
+        program = program._replace(origins=self.origins, identity=self.identity)
+        same = frozenset(name for name, step in self.same.items() if steps[name].source is step)
+        program = program._replace(faulty=frozenset(self.faulty), same=same)
         if self.playbook.notifications:
             notifications = tuple(map(self._notification, self.playbook.notifications))
             program = program._replace(notifications=notifications, templates=tuple(self.templates))
@@ -176,8 +179,10 @@ class _Compiler:
 
     def _kept(self, step: Step) -> CompiledStep:
         """The step as it was compiled before, if it and everything that it depends on is the same."""
-        kept = self.kept.get(step.name)
-        if kept is not None and kept.step.source is step:
+        known = self.kept.get(step.name)
+        kept = known.as_step(step, self.report.document) if known is not None else None
+        if kept is not None:
+            self.same[step.name] = step
             self.templates += kept.templates
             self.blocks |= kept.blocks
             return kept.step

@@ -252,6 +252,7 @@ class Program(NamedTuple):
     limited: bool = False  # it has limits that other executions share
     asks: bool = False  # a task waits for a time or a signal
     faulty: frozenset[str] = frozenset()  # the steps with templates or guards that could not be compiled
+    same: frozenset[str] = frozenset()  # the steps that were compiled for an earlier version, and are kept
     origins: RefOrigins | None = None  # None: no author wrote it
     identity: object = None  # that of its tasks
     has_values: bool = False  # a worker decides with it: the state has values instead of marks (D91)

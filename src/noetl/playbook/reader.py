@@ -5,6 +5,7 @@ Invalid parts are reported and left out, so that the remaining parts can be read
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from msgspec import UNSET
@@ -80,6 +81,20 @@ def read_step(document: Document, kinds: Kinds, report: ProblemReport, index: in
     return _Reader(document, kinds, report)._step(data or {}, at) if fits else None
 
 
+def check_step_names(document: Document, kinds: Kinds, report: ProblemReport, steps: Iterable[Step]) -> None:
+    """Report steps with the same name."""
+    names = [(each.name, (*each.at, "step")) for each in steps]
+    TaskReader(document, kinds, report).unique("duplicate-step", "step", names)
+
+
+def read_around(document: Document, kinds: Kinds, report: ProblemReport, steps: tuple[Step, ...]) -> Playbook:
+    """The playbook of a document whose steps were read before, with the problems of its other parts."""
+    root = document.root
+    assert isinstance(root, source.Mapping)
+    without = source.Mapping({**root.entries, "workflow": source.Sequence([], 0)}, root.keys, root.start)
+    return _Reader(document, kinds, report).playbook(without, steps)
+
+
 class _Reader:
     def __init__(self, document: Document, kinds: Kinds, report: ProblemReport) -> None:
         self.document = document
@@ -87,11 +102,12 @@ class _Reader:
         self.report = report
         self.tasks = TaskReader(document, kinds, report)
 
-    def playbook(self, root: source.Mapping) -> Playbook:
+    def playbook(self, root: source.Mapping, steps: tuple[Step, ...] = ()) -> Playbook:
+        """`steps`: those that were read before."""
         data = validate_record(root, language(self.kinds), (), self.report)
         metadata = dict(data.get("metadata", {}))
-        steps = tuple(self._step(each, ("workflow", i)) for i, each in _numbered(data.get("workflow")))
-        self._unique("duplicate-step", "step", [(each.name, (*each.at, "step")) for each in steps])
+        steps = steps or tuple(self._step(each, ("workflow", i)) for i, each in _numbered(data.get("workflow")))
+        check_step_names(self.document, self.kinds, self.report, steps)
         if "workflow" in data and not steps and not root.entries["workflow"].items:  # type: ignore[union-attr]  # it is valid, so it is a list
             self.report.add("missing-key", ("workflow",), "a playbook needs at least one step", key=True)
         workload = data.get("workload", {})

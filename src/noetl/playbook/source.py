@@ -157,6 +157,7 @@ class Document(NamedTuple):
     root: Tree | None
     lines: _Lines
     values: int = 0  # in the text, keys included
+    anchored: bool = False  # it has anchors, so a part may be the value of an alias elsewhere
 
     def mark(self, offset: int) -> Mark:
         return Mark(self.file, *self.lines.position(offset))
@@ -241,7 +242,8 @@ def parse(
         root = composer.document()
     except _Stop as stop:
         return ParsedDocument(Document(file, text, None, composer.lines), [*composer.problems, stop.problem])
-    return ParsedDocument(Document(file, text, root, composer.lines, composer.values), composer.problems)
+    document = Document(file, text, root, composer.lines, composer.values, bool(composer.anchors))
+    return ParsedDocument(document, composer.problems)
 
 
 def lines_of(text: str) -> _Lines:

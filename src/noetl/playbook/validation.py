@@ -43,6 +43,7 @@ class ProblemReport:
         self.document = document
         self.problems: list[Problem] = []
         self._compared = 0
+        self._matches: dict[tuple[str, ...], str | None] = {}  # a word and the known names → the most similar one
 
     def add(
         self,
@@ -74,12 +75,16 @@ class ProblemReport:
         self._compared += len(names)
         if self._compared > NAMES_COMPARED_MAX:
             return None
-        # The letters of a very short word occur in many unrelated longer words.
-        cutoff = 0.6 if len(word) > 2 else 0.75
-        from difflib import get_close_matches
+        key = (word, *names)
+        if key not in self._matches:
+            from difflib import get_close_matches
 
-        matches = get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=cutoff)
-        return matches[0] if matches else None
+            # The letters of a very short word occur in many unrelated longer words.
+            cutoff = 0.6 if len(word) > 2 else 0.75
+            matches = get_close_matches(word[:_WORD_CHARS_MAX], names, n=1, cutoff=cutoff)
+            longer = [name for name in names if name.startswith(word)] if len(word) > 2 else []
+            self._matches[key] = matches[0] if matches else longer[0] if len(longer) == 1 else None
+        return self._matches[key]
 
 
 NAME = re.compile(rf"{NAME_PATTERN}\Z")

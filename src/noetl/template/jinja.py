@@ -6,6 +6,7 @@ Only `syntax.py` imports this module, when `parser.py` leaves a template to it: 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from jinja2 import Environment, TemplateSyntaxError
@@ -26,6 +27,24 @@ _CLOSING = frozenset({"rparen", "rbracket", "rbrace"})
 _TAG_ENDS = frozenset({"variable_end", "block_end"})
 _SIGNS = frozenset({"sub", "add"})
 _BLOCKS = frozenset({"if", "for", "block", "macro", "with", "autoescape", "call", "filter", "set"})
+_OURS = tuple(
+    (re.compile(theirs), ours)
+    for theirs, ours in (
+        (r"unexpected end of template, expected 'end of print statement'", 'the template has no closing "}}"'),
+        (
+            r"(?:unexpected|expected an expression, got) 'end of print statement'",
+            'the expression is not complete: a value is missing before "}}"',
+        ),
+        (r"expected token 'name', got 'end of print statement'", 'a name is missing before "}}"'),
+        (r"expected name or number", 'a name is missing after "."'),
+        (r"expected token 'end of print statement', got '(.*)'", r'unexpected "\1" where the expression ends'),
+        (r"unexpected '}', expected '(.)'", r'"\1" is missing before "}"'),
+        (r"unexpected '}'", 'unexpected "}": a template ends with "}}"'),
+        (r"unexpected char '\?' at \d+", 'unexpected "?": instead of "a ? b : c" write "b if a else c"'),
+        (r"unexpected char (?:\"(')\"|'(\")') at \d+", r"a text that begins with \1\2 has no closing quote"),
+        (r"unexpected char '(.*)' at \d+", r'unexpected "\1"'),
+    )
+)
 
 
 class UnreadableTemplate(Exception):
@@ -143,5 +162,10 @@ def tag_sources(source: str) -> list[str]:
 
 
 def _plain(message: str) -> str:
-    """Jinja2's message in the style of ours: no capital letter at the start, no full stop."""
-    return message[:1].lower() + message[1:].rstrip(".")
+    """Jinja2's message in our words: no names of tokens, no capital letter at the start, no full stop."""
+    message = message[:1].lower() + message[1:].rstrip(".")
+    for pattern, ours in _OURS:
+        if found := pattern.fullmatch(message):
+            message = found.expand(ours)
+            break
+    return message.replace("'end of print statement'", '"}}"').replace("'end of statement block'", '"%}"')

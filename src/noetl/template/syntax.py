@@ -81,4 +81,4 @@ def _symbol_instead_of_word(source: str, message: str) -> tuple[str | None, str 
             return wrong, right
     if "!" in code.replace("!=", ""):
         return "!", "not"
-    return ("=", "==") if "'='" in message else (None, None)
+    return ("=", "==") if re.search("""['"]=['"]""", message) else (None, None)

@@ -240,6 +240,8 @@ class RunWhy(Struct, kw_only=True):
     compensates: str | None = None  # the run that it undoes
     undone_by: str | None = None  # its newest compensation
     changes: list[str] = field(default_factory=list)  # by hand: `ctx.total = 4, by ann`
+    kept: int = 0  # of a fork: calls that did not run again
+    kept_from: str | None = None  # the execution that has made them
 
 
 def name_holders(runs: Iterable[RunWhy], limits: Iterable[LimitDocument]) -> None:
@@ -384,6 +386,9 @@ class WhyFold:
             del self.runs[next(iter(self.runs))]
 
     def _called(self, run: RunWhy, fact: facts.TaskDone) -> None:
+        if fact.kept:
+            run.kept += 1
+            run.kept_from = self.state.origins[0]
         looped = self.state.runs[run.id].loop is not None
         if looped and fact.directive in ("continue", "skip"):
             return

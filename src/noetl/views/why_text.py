@@ -51,6 +51,8 @@ def _run(run: RunWhy) -> Iterator[str]:
     if run.iterations is not None:
         items, succeeded, failed = run.iterations
         yield f"loop over {count(items, 'item')}: {succeeded:,} succeeded, {failed:,} failed"
+    if run.kept:
+        yield f"kept from {run.kept_from}, not run again: {count(run.kept, 'call')}"
     if run.calls_left_out:
         yield f"{count(run.calls_left_out, 'earlier call')}"
     for change in run.changes:

@@ -30,6 +30,12 @@ def test_the_entry_is_named_or_start_or_a_problem_d5() -> None:
     assert (problem_places(wrong), wrong[0].fix) == ([("no-start", 4, 31)], "begin")
 
 
+def test_an_arc_to_nowhere_without_a_similar_name_lists_the_steps() -> None:
+    found = problems("workflow:\n- step: start\n  next: {arcs: [{step: zzz}]}\n- step: store\n  tool: {kind: noop}\n")
+    message = 'arc of "start" leads to "zzz", which is not a step; the steps are start, store'
+    assert [each.message for each in found if each.code == "unknown-step"] == [message]
+
+
 def test_an_arc_to_nowhere_is_told_with_the_nearest_name() -> None:
     found = problems(
         "workflow:\n- step: start\n  next: {arcs: [{step: valdate}]}\n- step: validate\n  tool: {kind: noop}\n"

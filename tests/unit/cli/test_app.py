@@ -26,6 +26,12 @@ def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_wh
     )
 
 
+def test_the_paragraphs_of_a_help_fit_terminals_of_any_width() -> None:
+    for name, command in group().commands.items():
+        prose = (command.help or "").partition("\b")[0]
+        assert all("\n" not in paragraph for paragraph in prose.strip().split("\n\n")), name
+
+
 def test_the_help_groups_all_commands_by_purpose() -> None:
     panels = [str(getattr(each, "rich_help_panel", "")) for each in group().commands.values()]
     assert list(dict.fromkeys(panels)) == list(PANELS)

@@ -122,6 +122,16 @@ def test_of_a_folder_all_playbooks_are_checked_and_the_rest_is_named(
     assert told.err == "noetl: folder/compose.yaml: skipped: this is not a playbook\n"
 
 
+def test_a_test_file_beside_a_playbook_is_left_to_noetl_test(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(CLEAN)
+    Path("t.test.yaml").write_text("playbook: t.yaml\ntests: [{name: one}]\n")
+    said = "noetl: t.test.yaml: skipped: this is a test file; noetl test t.test.yaml checks and runs it\n"
+    assert run_check(["t.test.yaml", "t.yaml"], "json", "canonical", strict=False) == 0
+    assert capsys.readouterr() == ("[]\n", said)
+    assert run_check(["t.test.yaml"], "json", "canonical", strict=False) == 2
+    assert capsys.readouterr() == ("[]\n", said)
+
+
 def test_a_folder_without_a_playbook_is_said(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file.write_text(CLEAN)
     Path("empty").mkdir()

@@ -17,7 +17,7 @@ from tests.unit.cli.invoke import run_explain_execution, run_retry, run_run, run
 WRONG = HEAD + "workflow:\n- step: start\n  tool: {kind: noop}\n  next: {arcs: [{step: nowhere}, {step: nobody}]}\n"
 WHY = (
     'the playbook has 2 problems, the first at 7:24: unknown-step: arc of "start" leads to "nowhere",'
-    " which is not a step"
+    " which is not a step; the steps are start"
 )
 NEVER = f"it never started: {WHY}; fix that and run it again: noetl run FILE"
 

@@ -52,3 +52,17 @@ def test_a_changed_module_is_a_changed_step(tmp_path: Path, capfd: pytest.Captur
     assert "rate.rate_task" in "".join(capfd.readouterr())
     assert noetl("fork", "last", "--failed-only", "--playbook", str(file), "--db", db) == 0
     assert "kept: 3 runs" in capfd.readouterr().err
+
+
+def test_explain_says_which_calls_a_fork_has_kept(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file, db = tmp_path / "rates.yaml", str(tmp_path / "noetl.db")
+    file.write_text(PLAYBOOK)
+    (tmp_path / "calc.py").write_text("result = 1")
+    assert run_run(str(file), db=db) == 0
+    capfd.readouterr()
+    assert noetl("fork", "last", "--from", "show", "--yes", "--db", db, "--format", "json") == 0
+    origin = json.loads(capfd.readouterr().out)["fork"]["execution_id"]
+    for step, kept in (("rate", True), ("show", False)):
+        assert noetl("explain", "last", step, "--db", db) == 0
+        said = f"  kept from {origin}, not run again: 1 call"
+        assert (said in capfd.readouterr().out.splitlines()) == kept

@@ -40,6 +40,14 @@ def test_all_problems_are_reported_at_once_and_the_rest_is_read() -> None:
     assert [task.kind for task in found.playbook.steps[0].tasks] == ["noop"]
 
 
+def test_the_beginning_of_one_key_suggests_the_key() -> None:
+    found = reading("""\
+        keychain: [{name: token, kind: env, var: TOKEN}]
+        workflow: [{step: start, next: {arcs: []}}]
+        """)
+    assert [(each.code, each.fix) for each in found.problems] == [("unknown-key", "variable")]
+
+
 def test_root_keys_are_those_of_the_language_and_vars_is_named_d3() -> None:
     found = reading("vars: {a: 1}\nsteps: []\nworkflow: [{step: start, next: {arcs: []}}]\n")
     assert problem_places(found.problems) == [("old-dialect", 4, 1), ("unknown-key", 5, 1)]

@@ -3367,6 +3367,9 @@ export interface components {
             compensates?: string | null;
             undone_by?: string | null;
             changes?: string[];
+            /** @default 0 */
+            kept?: number;
+            kept_from?: string | null;
         };
         /** RunningCall */
         RunningCall: {

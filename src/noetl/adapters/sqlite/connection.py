@@ -155,6 +155,10 @@ def open_writer(path: Path, locks: Path) -> apsw.Connection:
         # closing it again would release the locks that this process may have on it.
         with suppress(FileExistsError):
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        if path.is_dir():
+            raise Unavailable(
+                f'"{name}" cannot be opened: it is a folder; name a file in it, such as {path / "noetl.db"}'
+            )
     except OSError as error:
         raise Unavailable(f'"{name}" cannot be opened: {error.strerror or error}') from error
     with translated(name):

@@ -35,6 +35,13 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+def test_a_folder_is_not_a_database(tmp_path: Path) -> None:
+    assert (
+        refusal(tmp_path)
+        == f'"{tmp_path}" cannot be opened: it is a folder; name a file in it, such as {tmp_path}/noetl.db'
+    )
+
+
 def test_the_database_of_another_program_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     other = apsw.Connection(str(path))
