@@ -1,22 +1,17 @@
-import { memo, useState } from "react";
+import { memo } from "react";
 import { get } from "../../api/client";
-import { announceCommand, isInterrupted, isLive } from "../../api/commands";
+import { isInterrupted, isLive } from "../../api/commands";
 import type { Connection } from "../../api/stream";
 import type { Head, Timeline } from "../../api/types";
 import { useResource } from "../../api/useResource";
 import { Link } from "../../app/router";
-import { useHasScope } from "../../app/session";
 import { StatusBadge } from "../../design/Badge";
 import { Button } from "../../design/Button";
-import { loadable } from "../../design/loadable";
 import { copyToClipboard } from "../../design/ShellCommand";
 import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
 import { useNow } from "../../design/useNow";
 import { Labels } from "../executions/Labels";
-import { NO_FILTER } from "../executions/heads";
 import { Actions } from "./Actions";
-
-const BulkDialog = loadable(async () => (await import("../executions/BulkDialog")).default, null);
 
 interface Versions {
   items: { version: number; digest: string }[];
@@ -72,8 +67,6 @@ export const Summary = memo(function Summary({ timeline, connection, owned, at, 
   const version = useVersion(path, digest);
   const live = isLive(status);
   const now = useNow(500, live);
-  const canRun = useHasScope("run");
-  const [labelling, setLabelling] = useState(false);
   const page = `/playbooks/one?path=${encodeURIComponent(path)}${version === undefined ? "" : `&version=${version}`}`;
   return (
     <header className="summary">
@@ -90,13 +83,9 @@ export const Summary = memo(function Summary({ timeline, connection, owned, at, 
           <By timeline={timeline} />
           <Button variant="quiet" small className="mono" title="Copy id" onClick={() => void copyToClipboard(id)}>{id}</Button>
           <Labels labels={labels} most={6} />
-          {canRun && <Button variant="quiet" small onClick={() => setLabelling(true)}>Label…</Button>}
         </div>
       </div>
       <Actions timeline={timeline} owned={owned} version={version} at={at} />
-      {labelling && (
-        <BulkDialog wanted={{ action: "label", ids: [id], filter: NO_FILTER }} onClose={() => setLabelling(false)} onDone={() => announceCommand(id)} />
-      )}
     </header>
   );
 });

@@ -115,7 +115,7 @@ function Catalog({ playbooks, canWrite, onChange }: CatalogProps) {
     onChange();
   };
   return (
-    <div className="card table-scroll">
+    <div className="card table-scroll" tabIndex={0} role="region" aria-label="Playbooks">
       <table className="table catalog">
         <thead>
           <tr>

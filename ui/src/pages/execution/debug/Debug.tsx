@@ -120,7 +120,7 @@ function HeldChildren({ children }: { children: NonNullable<DebugDocument["held_
             which is held before {child.held.map((held, place) => <span key={held.at}>{place > 0 && ", "}<code>{held.place}</code> in <code>{held.at}</code></span>)}
           </span>
           <span className="grow" />
-          <Link className="button small" to={`/executions/${child.execution_id}?tab=debug`} aria-label={`Debug ${child.path} of ${child.at}`}>Debug the child</Link>
+          <Link className="button small" to={`/executions/${child.execution_id}?tab=debug`} aria-label={`Debug the child of ${child.at}`}>Debug the child</Link>
         </li>
       ))}
     </ul>
