@@ -38,6 +38,24 @@ def check_labels(labels: Mapping[str, str]) -> None:
             raise Rejected("bad-label", f'label "{key}": a value has at most {VALUE_CHARS_MAX} printable characters')
 
 
+def changed_labels(labels: Mapping[str, str], change: Mapping[str, str | None]) -> dict[str, str]:
+    """The labels after a change; None removes a label. Raises Rejected."""
+    if not change:
+        raise Rejected("bad-label", "name at least one label to add or to remove")
+    if FORK_LABEL in change:
+        raise Rejected("bad-label", f'label "{FORK_LABEL}": NoETL sets it, and it cannot be changed')
+    check_labels({key: value or "" for key, value in change.items()})
+    merged = {**labels, **change}
+    found = {key: value for key, value in merged.items() if value is not None}
+    check_labels(found)
+    return found
+
+
+def label_texts(change: Mapping[str, str | None]) -> str:
+    """A change in one line: `team=data, without env`."""
+    return ", ".join(f"without {key}" if value is None else f"{key}={value}" for key, value in change.items())
+
+
 def parse_labels(given: Iterable[str]) -> dict[str, str]:
     """`key=value`, a later one overrides an earlier one. Raises Rejected."""
     labels: dict[str, str] = {}

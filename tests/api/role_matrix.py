@@ -214,6 +214,8 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     f"GET {_EXECUTION}/breakpoints": _of_execution("GET", "/breakpoints"),
     f"POST {_EXECUTION}/breakpoints": _of_execution("POST", "/breakpoints", {"place": "start"}),
     f"DELETE {_EXECUTION}/breakpoints": _of_execution("DELETE", "/breakpoints"),
+    f"GET {_EXECUTION}/labels": _of_execution("GET", "/labels"),
+    f"POST {_EXECUTION}/labels": _of_execution("POST", "/labels", {"labels": {"seen": "yes"}}),
     f"POST {_EXECUTION}/signal": lambda scene, side: Sent(
         "POST", f"/executions/{scene.waiting[side]}/signal", {"name": "other"}
     ),

@@ -124,3 +124,50 @@ def test_a_called_execution_is_deleted_with_its_caller_only(tmp_path: Path) -> N
         assert result["items"][0]["detail"] == "with 1 that it called"
 
     serve(tmp_path, work)
+
+
+def test_executions_are_labelled_after_their_start_alone_and_together(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        live, ended = await start(server, WAITING), await server.api.run(NOOP)
+        before = await server.api.get(f"/executions/{ended}/head")
+        change = {"incident": "4711", "team": "shop"}
+        plan = await bulk(server, "label", live, ended, labels=change, dry_run=True)
+        assert results(plan) == {live: "planned", ended: "planned"}
+        assert (await server.api.get(f"/executions/{ended}/labels"))["changes"] == []
+        assert results(await bulk(server, "label", live, ended, labels=change)) == {live: "done", ended: "done"}
+        again = await bulk(server, "label", live, ended, labels={"team": "shop"})
+        assert {each["detail"] for each in again["items"]} == {"it has these labels already"}
+        found = await server.api.get("/executions", label="incident=4711")
+        assert {each["execution_id"] for each in found["items"]} == {live, ended}
+        assert await server.api.get(f"/executions/{ended}/head") == {**before, "labels": change}
+        answer = await server.api.post(f"/executions/{live}/labels", {"labels": {"team": None, "day": "2"}})
+        assert answer["labels"] == {"incident": "4711", "day": "2"}
+        assert [each["labels"] for each in answer["changes"]] == [change, {"team": None, "day": "2"}]
+        assert {each["by"] for each in answer["changes"]} == {"local"}
+        await server.api.post(f"/executions/{live}/labels", {"labels": {"day": "2"}})
+        assert len((await server.api.get(f"/executions/{live}/labels"))["changes"]) == 2
+        entries = (await server.api.get("/audit", action="command"))["items"]
+        assert sorted(each["detail"] for each in entries if each["what"] == "label") == [
+            "incident=4711, team=shop", "incident=4711, team=shop", "without team, day=2",
+        ]  # fmt: skip
+
+    serve(tmp_path, work)
+
+
+def test_labels_that_no_execution_can_have_are_refused(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        id = await server.api.run(NOOP)
+        many = {str(number): "" for number in range(51)}
+        for wrong in ({}, {"a=b": "c"}, {"fork-of": id}, {"a": "x" * 201}, many):
+            answer = await server.api.ask("POST", f"/executions/{id}/labels", {"labels": wrong})
+            assert (answer.status, answer.json["code"]) == (400, "bad-label"), wrong
+        for body in ({"action": "label"}, {"action": "retry", "labels": {"a": "b"}}):
+            answer = await server.api.ask("POST", "/executions/bulk", {**body, "executions": [{"execution_id": id}]})
+            assert answer.status == 400
+        full = {str(number): "" for number in range(50)}
+        await server.api.post(f"/executions/{id}/labels", {"labels": full})
+        more = await bulk(server, "label", id, labels={"one": "more"})
+        assert more["items"][0]["result"] == "refused"
+        assert "at most 50 labels" in more["items"][0]["detail"]
+
+    serve(tmp_path, work)

@@ -10,6 +10,7 @@ import pytest
 
 from noetl.engine.commands import SetBreakpoint
 from noetl.errors import Rejected
+from noetl.server.services import ServerSettings
 from noetl.session.protocol import ForkWish
 from noetl.session.remote import RemoteSession
 from tests.api.servers import ApiServer, serve
@@ -183,3 +184,27 @@ def test_the_debugger_of_the_terminal_stops_in_a_child_on_a_server(tmp_path: Pat
         assert out.decode().rstrip().endswith("output:\n  mine")
 
     serve(tmp_path, work)
+
+
+def test_a_child_of_a_loop_that_is_held_is_named_in_the_document_of_its_parent(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        server.api.token = await server.token("admin")
+        await server.api.post("/playbooks", {"text": LETTERS}, status=201)
+        text = (
+            f"{HEAD}workflow:\n- step: start\n  loop: {{in: [1, 2], iterator: n}}\n"
+            "  tool: {kind: playbook, path: shop/letters}\n"
+        )
+        start = {"text": text, "breakpoints": [{"place": "start/start.keep"}]}
+        id = (await server.api.post("/executions", start, status=201))["execution_id"]
+        while not (document := await server.api.get(f"/executions/{id}/debug"))["held_children"]:
+            continue
+        (child,) = document["held_children"]
+        assert (child["at"], child["path"], document["held"]) == ("start#1[0]", "shop/letters", [])
+        assert [(each["at"], each["place"]) for each in child["held"]] == [("start#1[0]", "start.keep")]
+        assert child["execution_id"] == document["children"][0]["execution_id"]
+        roles = [{"role": "viewer", "paths": ["t"]}]
+        token = (await server.api.post("/tokens", {"name": "half", "roles": roles}, status=201))["token"]
+        answer = await server.api.ask("GET", f"/executions/{id}/debug", token=token)
+        assert (answer.status, answer.json["held_children"]) == (200, []), "another path"
+
+    serve(tmp_path, work, ServerSettings())

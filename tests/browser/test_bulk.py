@@ -1,4 +1,4 @@
-"""Several executions are selected in the list, and cancelled, retried or deleted together after a plan."""
+"""Several executions are selected in the list, and cancelled, retried, labelled or deleted together after a plan."""
 
 from __future__ import annotations
 
@@ -89,6 +89,41 @@ def test_failed_executions_are_retried_and_then_deleted(server: UiServer, open_s
     page.keyboard.press("Escape")
     expect(boxes(page)).to_have_count(2)
     assert statuses(server) == ["ok", "ok"]
+
+
+def test_executions_are_labelled_together_and_found_by_a_label(server: UiServer, open_screen: Opening) -> None:
+    labelled, other = server.run(GREETING), server.run(GREETING)
+    page, watching = open_screen(server).open("executions"), open_screen(server).open("executions")
+    expect(boxes(watching)).to_have_count(2)
+    page.get_by_role("checkbox", name=labelled).click()
+    bar(page).get_by_role("button", name="Label").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_role("textbox", name="Labels").fill("incident")
+    expect(dialog).to_contain_text("write key=value to add a label")
+    dialog.get_by_role("textbox", name="Labels").fill("incident=4711, team=shop")
+    dialog.get_by_role("button", name="Label 1 execution").click()
+    expect(dialog).to_contain_text("1 execution was labelled.")
+    dialog.get_by_role("button", name="Close").last.click()
+    for each in (page, watching):  # other lists show it, too
+        expect(each.get_by_role("link", name="incident=4711")).to_have_count(1)
+    page.get_by_role("link", name="incident=4711").click()
+    expect(boxes(page)).to_have_count(1)
+    expect(page.get_by_label("Total")).to_have_text("1 matches")
+    assert "label=incident%3D4711" in page.url
+    page.reload()
+    expect(page.get_by_role("checkbox", name=labelled)).to_have_count(1)
+    page.get_by_role("button", name="Remove the filter incident=4711").click()
+    expect(boxes(page)).to_have_count(2)
+    page.get_by_role("listitem").filter(has_text=labelled).get_by_role("link", name="demo/greeting").click()
+    expect(page.get_by_role("group", name="Labels")).to_contain_text("team=shop")
+    page.get_by_role("button", name="Label…").click()
+    dialog.get_by_role("textbox", name="Labels").fill("-team, seen=yes")
+    dialog.get_by_role("button", name="Label 1 execution").click()
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("group", name="Labels")).to_contain_text("seen=yes")
+    expect(page.get_by_role("group", name="Labels")).not_to_contain_text("team=shop")
+    assert server.head(labelled)["labels"] == {"incident": "4711", "seen": "yes"}
+    assert server.head(other)["labels"] == {}
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -116,6 +116,39 @@ def test_an_execution_is_held_looked_at_changed_and_continued(
     assert shared.ask("GET", f"/executions/{id}/output?step=pay") == {"amount": 99}
 
 
+PART = COUNTED.replace("demo/", "demo/part_")
+EACH = (
+    "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: each, path: demo/each}\nworkflow:\n- step: start\n"
+    "  loop: {in: [1, 2], iterator: n, spec: {mode: parallel, max_in_flight: 2}}\n"
+    "  tool: {kind: playbook, path: PATH}\n"
+)
+
+
+@pytest.mark.parametrize(("size", "scheme"), [(WIDE, "light"), (PHONE, "dark")])
+def test_the_page_of_a_parent_names_the_children_of_its_loop_that_are_held(
+    shared: UiServer, open_screen: Opening, size: Size, scheme: Scheme
+) -> None:
+    text = EACH.replace("PATH", shared.register(PART))
+    body = {"path": shared.register(text), "breakpoints": [{"place": "start/pay.charge"}]}
+    id = shared.ask("POST", "/executions", body)["execution_id"]
+    screen = open_screen(shared, size, scheme)
+    page = screen.open(f"executions/{id}?tab=debug")
+    expect(page.get_by_role("list", name="Breakpoints")).to_contain_text("start/pay.charge")
+    while len(children := shared.ask("GET", f"/executions/{id}/tree")["children"]) < 2:
+        continue
+    second = next(each["execution"] for each in children if "[1]" in each["execution"]["parent"])
+    shared.signal(second["execution_id"], "go")  # the log of the parent does not grow
+    held = page.get_by_role("list", name="Held children").get_by_role("listitem")
+    expect(held).to_have_count(1)
+    expect(held).to_contain_text("start#1[1]")
+    expect(held).to_contain_text("waits for demo/part_")
+    expect(held).to_contain_text("which is held before pay.charge in pay#1")
+    assert (screen.overhang(), screen.serious()) == (0, [])
+    held.get_by_role("link", name="Debug the child of start#1[1]").click()
+    expect(page.get_by_role("region", name="Held: pay#1")).to_contain_text("before the task pay.charge")
+    assert second["execution_id"] in page.url
+
+
 def test_the_page_follows_the_length_of_the_log_and_not_its_events(shared: UiServer, open_screen: Opening) -> None:
     id = shared.begin(STAGES)
     screen = open_screen(shared)

@@ -92,6 +92,10 @@ def decode_labels(text: str | None) -> dict[str, str]:
     return msgspec.json.decode(text, type=dict[str, str]) if text else {}
 
 
+def decode_change(text: str) -> dict[str, str | None]:
+    return msgspec.json.decode(text, type=dict[str, str | None])
+
+
 def encode_waits(waits: Sequence[PersonWait]) -> str | None:
     """None: nothing has to be decided."""
     return msgspec.json.encode(waits[:WAITS_LISTED_MAX]).decode() if waits else None

@@ -11,7 +11,7 @@ from noetl.api.executions import VERSION_MAX
 from noetl.engine.state import Status
 
 BULK_MAX: Final = 1_000  # executions of one request
-BulkAction: TypeAlias = Literal["cancel", "retry", "delete"]
+BulkAction: TypeAlias = Literal["cancel", "retry", "delete", "label"]
 BulkResult: TypeAlias = Literal["planned", "done", "unchanged", "refused"]
 
 
@@ -45,6 +45,7 @@ class BulkRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     dry_run: bool = False  # only the plan; nothing is changed
     reason: str = ""  # of a cancellation, for the log
     compensate: bool = False  # of a cancellation: undo completed steps, as their `compensate` says
+    labels: dict[str, str | None] = {}  # of the action `label`: to add, or with null to remove
 
 
 class BulkItem(Struct, frozen=True, kw_only=True):

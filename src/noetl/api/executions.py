@@ -117,6 +117,22 @@ class DecisionList(Struct, frozen=True, kw_only=True):
     items: tuple[PersonDecision, ...]
 
 
+class LabelsRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    labels: dict[str, str | None]  # null: remove this label
+
+
+class LabelChangeItem(Struct, frozen=True, kw_only=True):
+    at: str
+    by: str | None  # None: without a server
+    labels: dict[str, str | None]  # null: removed
+
+
+class LabelsResponse(Struct, frozen=True, kw_only=True):
+    execution_id: str
+    labels: dict[str, str]  # now
+    changes: tuple[LabelChangeItem, ...]  # after the start, the oldest first
+
+
 class EmptyRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A body without fields."""
 

@@ -10,7 +10,7 @@ from noetl.cli.execute import FAILED, OK, Reporter
 from noetl.cli.options import begin_of, confirmed, on_session
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from noetl.api.bulk import BulkItem, BulkRequest
     from noetl.cli.arguments import FormatChoice
@@ -107,15 +107,18 @@ def on_selected(
     named: object,
     yes: bool,
     one_only: bool = False,
+    before: Callable[[Reporter], None] = lambda _: None,
 ) -> NoReturn:
     """Act on the executions that the options choose, and exit.
 
-    `named`: the executions that the command names, which excludes a choice; `one_only`: other options need one.
+    `named`: the executions that the command names, which excludes a choice; `one_only`: other options need one;
+    `before`: reads other options before anything is opened. Raises UsageError.
     """
 
-    def check(_reporter: Reporter) -> None:
+    def check(reporter: Reporter) -> None:
         from noetl.session.errors import UsageError
 
+        before(reporter)
         selection.check(named)
         if one_only:
             raise UsageError("--step and --from-start are for one execution: name it")
@@ -135,7 +138,7 @@ async def act_on_selected(
     from noetl.api.bulk import BULK_MAX, BulkTarget
 
     # An execution that another one called is retried and deleted with its caller.
-    found = await selection.read(session, BULK_MAX + 1, roots=wanted.action != "cancel")
+    found = await selection.read(session, BULK_MAX + 1, roots=wanted.action in ("retry", "delete"))
     targets = tuple(BulkTarget(execution_id=each.id) for each in found[:BULK_MAX])
     items = await session.bulk(replace(wanted, executions=targets, dry_run=True)) if targets else []
     planned = [each for each in items if each.result == "planned"]
@@ -165,7 +168,7 @@ def _executions(number: int) -> str:
     return count(number, "execution")
 
 
-_DONE: Final = {"cancel": "cancelled", "retry": "retried", "delete": "deleted"}
+_DONE: Final = {"cancel": "cancelled", "retry": "retried", "delete": "deleted", "label": "labelled"}
 
 
 def _print_plan(

@@ -35,6 +35,8 @@ from noetl.api.executions import (
     EmptyRequest,
     ForkRequest,
     ForkResponse,
+    LabelsRequest,
+    LabelsResponse,
     RetryRequest,
     SignalRequest,
     StartRequest,
@@ -198,6 +200,13 @@ class Client:
         """Delete a finished execution and the executions that it called. Returns how many were deleted."""
         response = await self.http.request("DELETE", execution_path(execution_id))
         return response.read(DeleteResponse).deleted
+
+    async def label(self, execution_id: str, change: Mapping[str, str | None]) -> LabelsResponse:
+        """Add labels, or remove those with None."""
+        body = LabelsRequest(labels=dict(change))
+        return (await self.http.request("POST", f"{execution_path(execution_id)}/labels", body=body)).read(
+            LabelsResponse
+        )
 
     async def bulk(self, request: BulkRequest) -> BulkResponse:
         """Do one action on many executions. Returns the result for each."""

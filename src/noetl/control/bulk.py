@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from noetl.api.bulk import BulkAction
+from noetl.api.bulk import BulkRequest
 from noetl.engine.state import LIVE
+from noetl.labels import changed_labels
 from noetl.ports import ExecutionHead
 
 
-def nothing_to_do(action: BulkAction, head: ExecutionHead, seq: int | None = None) -> str | None:
+def nothing_to_do(request: BulkRequest, head: ExecutionHead, seq: int | None = None) -> str | None:
     """Why the execution stays as it is; None: the action would change it. The head alone decides.
 
-    `seq`: of its last event when a person decided; None: it does not matter.
+    `seq`: of its last event when a person decided; None: it does not matter. Raises Rejected for bad labels.
     """
+    action = request.action
+    if action == "label":
+        return None if changed_labels(head.labels, request.labels) != head.labels else "it has these labels already"
     if action == "cancel":
         if head.status == "cancelling":
             return "being cancelled already"

@@ -242,8 +242,24 @@ class ExecutionListing(Protocol):
         ...
 
 
+class LabelChange(NamedTuple):
+    """Labels that a person or a program has added to an execution, or removed from it, after its start."""
+
+    at: datetime
+    by: str | None  # None: without a server
+    labels: dict[str, str | None]  # None: removed
+
+
 class FilteredListing(ExecutionListing, Protocol):
-    """A listing that a server can limit to the paths of a caller."""
+    """A listing that a server can limit to the paths of a caller. Labels are changed here: a run does not read them."""
+
+    async def label(self, execution_id: str, change: LabelChange) -> None:
+        """Change the labels in the head and record the change, together. Raises NotFound."""
+        ...
+
+    async def label_changes(self, execution_id: str) -> list[LabelChange]:
+        """All changes, the oldest first. They are never changed, and deleted with the execution."""
+        ...
 
     async def count(self, wanted: ExecutionFilter = ALL_EXECUTIONS) -> int:
         """How many executions `executions` lists on all pages."""

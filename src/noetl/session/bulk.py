@@ -20,7 +20,7 @@ async def _act(session: Session, request: BulkRequest, target: BulkTarget) -> Bu
     try:
         head = await session.listing.head(target.execution_id)
         item = replace(item, path=head.path, status=head.status, seq=head.seq)
-        if (reason := nothing_to_do(request.action, head, target.seq)) is not None:
+        if (reason := nothing_to_do(request, head, target.seq)) is not None:
             return replace(item, result="unchanged", detail=reason)
         if request.dry_run:
             return replace(item, result="planned")
@@ -28,6 +28,8 @@ async def _act(session: Session, request: BulkRequest, target: BulkTarget) -> Bu
             await session.cancel(head.execution_id, request.reason, compensate=request.compensate)
         elif request.action == "retry":
             await session.retry(head.execution_id)
+        elif request.action == "label":
+            await session.label(head.execution_id, request.labels)
         else:
             await session.delete(head.execution_id)
         return replace(item, result="done")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -22,10 +22,12 @@ from noetl.views.debugging import (
     EvaluationDocument,
     HoldDocument,
     Lines,
+    OpenChildDocument,
     Reads,
     Scene,
     ScopesDocument,
     debug_document,
+    with_held_children,
 )
 from noetl.views.runs import Runs
 
@@ -45,7 +47,7 @@ class Debugger(Protocol):
     """All commands raise Rejected when they do not fit the execution."""
 
     async def document(self) -> DebugDocument:
-        """Its breakpoints, and what is held."""
+        """Its breakpoints, and what is held, also in the children that it waits for."""
         ...
 
     async def scopes(self, at: str | None = None) -> ScopesDocument:
@@ -171,8 +173,16 @@ class LocalDebugger:
         return self._compiled
 
     async def document(self) -> DebugDocument:
+        return await with_held_children(await self._own_document(), self._child_document)
+
+    async def _own_document(self) -> DebugDocument:
         runs = await self._read()
         return debug_document(runs, (await self._program(runs))[1])
+
+    async def _child_document(self, child: OpenChildDocument) -> DebugDocument | None:
+        with suppress(NotFound):  # it has no log yet
+            return await LocalDebugger(self._session, child.execution_id)._own_document()
+        return None
 
     async def _scene(self, at: str | None) -> Scene:
         runs = await self._read()

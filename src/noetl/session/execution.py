@@ -312,6 +312,10 @@ class Execution:
         """
         await self.session.cancel(self.id, reason, compensate=compensate)
 
+    async def label(self, change: Mapping[str, str | None]) -> None:
+        """Add labels, or remove those with None. It may have ended."""
+        await self.session.label(self.id, change)
+
     def debugger(self) -> Debugger:
         """Breakpoints, what they hold, and the values there."""
         return self.session.debugger(self.id)

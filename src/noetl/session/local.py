@@ -22,7 +22,7 @@ from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, SetBrea
 from noetl.engine.facts import Cancelled, Paused, Requested
 from noetl.engine.state import LIVE, Status
 from noetl.errors import Damaged, InputError, InputProblem, PlaybookError, Rejected, Unavailable
-from noetl.labels import check_labels
+from noetl.labels import changed_labels, check_labels, label_texts
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Playbook
@@ -475,6 +475,17 @@ class LocalSession(SessionVerbs):
         from noetl.session.debugger import LocalDebugger
 
         return LocalDebugger(self, execution_id)
+
+    async def label(self, execution_id: str, change: Mapping[str, str | None]) -> dict[str, str]:
+        labels = (await self.listing.head(execution_id)).labels
+        found = changed_labels(labels, change)
+        if found != labels:
+            from noetl.ports import LabelChange
+
+            await self.store.listing.label(execution_id, LabelChange(self.clock.now(), None, dict(change)))
+            entry = local_entry(self.clock, "command", "label", execution_id, label_texts(change))
+            await self.store.audit.add([entry])
+        return found
 
     async def delete(self, execution_id: str) -> int:
         plan = await self.deletable(execution_id)

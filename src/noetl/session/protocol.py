@@ -419,6 +419,10 @@ class Session(Protocol):
         """Breakpoints of the execution, what they hold, and the values there."""
         ...
 
+    async def label(self, execution_id: str, change: Mapping[str, str | None]) -> dict[str, str]:
+        """Add labels, or remove those with None; the labels afterwards. Raises Rejected."""
+        ...
+
     async def deletable(self, execution_id: str) -> list[ExecutionInfo]:
         """What `delete` deletes: the execution, and those that it called. Raises Rejected when one has not ended."""
         ...

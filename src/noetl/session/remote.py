@@ -382,6 +382,9 @@ class RemoteSession(SessionVerbs):
 
         return RemoteDebugger(self.client.http, execution_id)
 
+    async def label(self, execution_id: str, change: Mapping[str, str | None]) -> dict[str, str]:
+        return (await self.client.label(execution_id, change)).labels
+
     async def delete(self, execution_id: str) -> int:
         return await self.client.delete(execution_id)
 

@@ -76,6 +76,16 @@ class OpenChildDocument(Struct, frozen=True, kw_only=True):
     path: str
 
 
+class HeldChildDocument(Struct, frozen=True, kw_only=True):
+    """A child, or a child of a child, in which breakpoints hold something."""
+
+    at: str  # the frame that waits for it, behind the frames around that one: `load#1[3]`, `load#1[3]/inner#1`
+    execution_id: str
+    path: str
+    held: tuple[HoldDocument, ...]
+    held_left_out: int
+
+
 class ChangeDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Values that someone has changed by hand."""
 
@@ -99,6 +109,7 @@ class DebugDocument(Struct, frozen=True, kw_only=True):
     held_left_out: int
     changes: tuple[ChangeDocument, ...]  # the last ones, the newest last
     children: tuple[OpenChildDocument, ...] = ()  # the first ones
+    held_children: tuple[HeldChildDocument, ...] = ()  # of the first 100 children and their children
 
 
 class ScopesDocument(Struct, frozen=True, kw_only=True):
@@ -173,6 +184,31 @@ def _open_children(state: State) -> Iterator[OpenChildDocument]:
             if isinstance(frame.parked, ForChild):
                 child = frame.parked
                 yield OpenChildDocument(at=frame.id, execution_id=child.execution_id, path=child.path)
+
+
+async def with_held_children(
+    document: DebugDocument, read: Callable[[OpenChildDocument], Awaitable[DebugDocument | None]]
+) -> DebugDocument:
+    """With what is held in the children, too. `read`: the document of a child; None: it cannot be read."""
+    found: list[HeldChildDocument] = []
+    waiting = [("", child) for child in document.children]
+    for within, child in waiting:  # grows while children have children
+        inner = await read(child)
+        if inner is None:
+            continue
+        at = f"{within}{child.at}"
+        waiting += [(f"{at}/", each) for each in inner.children[: CHILDREN_SHOWN_MAX - len(waiting)]]
+        if inner.held:
+            found.append(
+                HeldChildDocument(
+                    at=at,
+                    execution_id=child.execution_id,
+                    path=child.path,
+                    held=inner.held,
+                    held_left_out=inner.held_left_out,
+                )
+            )
+    return replace(document, held_children=tuple(found)) if found else document
 
 
 class Lines:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -187,6 +188,10 @@ def test_a_held_child_is_left_and_returned_to(
     out = capsys.readouterr().out
     id = out.split("\n", 1)[0]
     assert "paused; held: start#1[0]/store#1 before store\n" in out
+    assert noetl("show", id[:18], "--db", db, "--format", "plain") == 0
+    shown = capsys.readouterr().out
+    assert (found := re.search(r"start#1\[0\] waits for (\S+), which is held: store#1 before store", shown)), shown
+    assert f"debug it: noetl debug {found[1]} --db {db}" in shown
     assert debugged(monkeypatch, "c\n", id[:18], "--db", db) == 130
     assert "■ store  start#1[1]/store#1  breakpoint store" in capsys.readouterr().out
     assert noetl("resume", id[:18], "--no-breakpoints", "--format", "json", "--db", db) == 0

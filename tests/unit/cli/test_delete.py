@@ -130,3 +130,29 @@ def test_a_file_has_no_workers(verb: str, tmp_path: Path, monkeypatch: pytest.Mo
     assert json.loads(capsys.readouterr().out) == []
     assert noetl(verb, "--server", "local") == 0
     assert "a database file has no workers" in capsys.readouterr().err
+
+
+def test_labels_are_added_and_removed_after_the_end(place: Place) -> None:
+    first, second = place.run("child"), place.run("child")
+    assert place.text("label", second, "--add", "reviewed=ann", "--remove", "tier")[0].endswith(
+        ": team=data on=true reviewed=ann\n"
+    )
+    assert [each["execution_id"] for each in place.json("list", "--label", "reviewed=ann")] == [second]
+    assert "reviewed=ann" in place.text("show", second)[0]
+    assert [each["execution_id"] for each in place.json("list", "--label", "tier=1")] == [first]
+    plan = place.json("label", "--label", "team=data", "--add", "reviewed=ann")
+    assert {each["execution_id"]: each["result"] for each in plan["executions"]} == {
+        first: "planned",
+        second: "unchanged",
+    }
+    done = place.json("label", "--label", "team=data", "--add", "reviewed=ann", "--yes")
+    assert {each["execution_id"]: each["result"] for each in done["executions"]} == {first: "done", second: "unchanged"}
+    assert len(place.json("list", "--label", "reviewed=ann")) == 2
+    both = place.json("label", first, second, "--remove", "reviewed")
+    assert ["reviewed" in each["labels"] for each in both["executions"]] == [False, False]
+
+
+@pytest.mark.parametrize("options", [(), ("--add", "a"), ("--remove", "a=b"), ("--add", "fork-of=x")])
+def test_a_change_of_labels_that_is_none_is_refused(place: Place, options: tuple[str, ...]) -> None:
+    place.run("child")
+    assert "--add" in place.text("label", "last", *options, code=2)[1]

@@ -92,8 +92,10 @@ def test_an_execution_is_started_found_and_read(target: str) -> None:
             assert (await session.execution(name)).id == execution.id
         with pytest.raises(UsageError, match="is not an execution id"):
             await session.execution("none")
+        await execution.label({"reviewed": "ann", "never": None})
         info = await execution.info()
         assert (info.path, info.standing, await execution.status()) == ("t", "ok", "ok")
+        assert info.labels == {"reviewed": "ann"}
         assert (await execution.show()).steps[0].step == "start"
         events = [event async for event in execution.events()]
         assert [event.seq for event in events if not event.part] == list(range(1, info.seq + 1))

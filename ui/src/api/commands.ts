@@ -23,11 +23,16 @@ export function onCommand(listener: (id: string) => void): () => void {
   return () => listeners.delete(listener);
 }
 
+/** Tells the parts of the page that a request of it has changed an execution. */
+export function announceCommand(id: string): void {
+  for (const listener of listeners) listener(id);
+}
+
 export async function sendCommand(id: string, name: Command, body: object = {}): Promise<boolean> {
   try {
     const { status } = await post<Started>(`/executions/${id}/${name}`, body);
     toast(confirmationOf(name, status));
-    for (const listener of listeners) listener(id);
+    announceCommand(id);
     return true;
   } catch (error) {
     toast(errorMessage(error), "error");

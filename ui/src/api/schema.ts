@@ -655,6 +655,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/executions/{execution_id}/labels": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The labels of an execution, and their changes after its start */
+        get: operations["labels"];
+        put?: never;
+        /**
+         * Add labels to an execution, or remove some
+         * @description Also of one that has ended. Lists find executions by labels; a run does not read them.
+         */
+        post: operations["change_labels"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/executions/{execution_id}/decisions": {
         parameters: {
             query?: never;
@@ -838,7 +859,7 @@ export interface paths {
         get?: never;
         put?: never;
         /**
-         * Cancel, retry or delete many executions
+         * Cancel, retry, delete or label many executions
          * @description At most 1,000 executions: those that are named, or the newest that match a filter.
          *
          *     Each one succeeds or fails alone, and the audit trail has an entry for each change. An execution for which nothing
@@ -1810,7 +1831,7 @@ export interface components {
         /** BulkRequest */
         BulkRequest: {
             /** @enum {string} */
-            action: "cancel" | "retry" | "delete";
+            action: "cancel" | "retry" | "delete" | "label";
             /** @default [] */
             executions?: (components["schemas"]["BulkTarget"] | unknown)[];
             filter?: components["schemas"]["ListFilter"] | null;
@@ -1820,11 +1841,14 @@ export interface components {
             reason?: string;
             /** @default false */
             compensate?: boolean;
+            labels?: {
+                [key: string]: string | null;
+            };
         };
         /** BulkResponse */
         BulkResponse: {
             /** @enum {string} */
-            action: "cancel" | "retry" | "delete";
+            action: "cancel" | "retry" | "delete" | "label";
             items: components["schemas"]["BulkItem"][];
             matching?: number;
         };
@@ -2068,6 +2092,8 @@ export interface components {
             changes: components["schemas"]["ChangeDocument"][];
             /** @default [] */
             children?: components["schemas"]["OpenChildDocument"][];
+            /** @default [] */
+            held_children?: components["schemas"]["HeldChildDocument"][];
         };
         /** DecisionList */
         DecisionList: {
@@ -2673,6 +2699,14 @@ export interface components {
             status: string;
             version: string;
         };
+        /** HeldChildDocument */
+        HeldChildDocument: {
+            at: string;
+            execution_id: string;
+            path: string;
+            held: components["schemas"]["HoldDocument"][];
+            held_left_out: number;
+        };
         /** HistoryColumn */
         HistoryColumn: {
             execution_id: string;
@@ -2807,6 +2841,28 @@ export interface components {
             found: number;
             can_retry: boolean;
             items: components["schemas"]["IterationItem"][];
+        };
+        /** LabelChangeItem */
+        LabelChangeItem: {
+            at: string;
+            by: string | null;
+            labels: {
+                [key: string]: string | null;
+            };
+        };
+        /** LabelsRequest */
+        LabelsRequest: {
+            labels: {
+                [key: string]: string | null;
+            };
+        };
+        /** LabelsResponse */
+        LabelsResponse: {
+            execution_id: string;
+            labels: {
+                [key: string]: string;
+            };
+            changes: components["schemas"]["LabelChangeItem"][];
         };
         /** LastExecution */
         LastExecution: {
@@ -8805,6 +8861,263 @@ export interface operations {
             };
             /** @description The body arrived too slowly */
             408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    labels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelsResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body is too large */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body has the wrong content type */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Too many requests */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description Stored data is damaged, or the server has a bug */
+            500: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description A service that the server needs is unavailable; try again */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The disk is full */
+            507: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+        };
+    };
+    change_labels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description the full id of an execution */
+                execution_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["LabelsRequest"];
+            };
+        };
+        responses: {
+            /** @description Request fulfilled, document follows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["LabelsResponse"];
+                };
+            };
+            /** @description The request is invalid */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token is missing or invalid */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The token lacks the scope, its role excludes this path or pool, or a page of another site sent the request */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description There is no such object, or it is outside of the paths of the token */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The body arrived too slowly */
+            408: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDetails"];
+                };
+            };
+            /** @description The current state does not allow this */
+            409: {
                 headers: {
                     [name: string]: unknown;
                 };

@@ -289,9 +289,20 @@ CREATE TRIGGER secret_inputs_without_execution_go AFTER INSERT ON noetl.secret_i
 FOR EACH ROW EXECUTE FUNCTION noetl.delete_forgotten_secret_inputs();
 """
 
+_LABEL_CHANGES: Final = """
+CREATE TABLE noetl.label_changes ( -- append-only; the labels of a request are in the log
+    execution_id text COLLATE "C" NOT NULL REFERENCES noetl.heads ON DELETE CASCADE,
+    number       bigint GENERATED ALWAYS AS IDENTITY,
+    at           timestamptz NOT NULL,
+    who          text, -- null: without a server
+    labels       text NOT NULL, -- a JSON object; null: removed
+    PRIMARY KEY (execution_id, number)
+);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
     _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS, _UNNOTIFIED,
-    _SESSIONS, _FILTERS, _SECRET_INPUTS,
+    _SESSIONS, _FILTERS, _SECRET_INPUTS, _LABEL_CHANGES,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

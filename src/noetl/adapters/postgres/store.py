@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, TypeAlias, get_args
 
+import msgspec
 from msgspec import DecodeError
 from msgspec.json import Decoder, Encoder
 
@@ -14,6 +15,7 @@ from noetl.adapters.postgres.database import BatchedReads, PostgresDatabase, is_
 from noetl.adapters.postgres.group_commit import TIMEOUT_S, Appender, AppendRow
 from noetl.adapters.sql import (
     FOUND_MAX,
+    decode_change,
     decode_labels,
     decode_waits,
     encode_labels,
@@ -29,7 +31,16 @@ from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced, Unavailable
 from noetl.ids import partition_of
-from noetl.ports import ALL_EXECUTIONS, Append, ExecutionFilter, ExecutionHead, LogRow, OwnedPartitions, Snapshot
+from noetl.ports import (
+    ALL_EXECUTIONS,
+    Append,
+    ExecutionFilter,
+    ExecutionHead,
+    LabelChange,
+    LogRow,
+    OwnedPartitions,
+    Snapshot,
+)
 
 PARTITIONS: Final = 64
 PAGE_ROWS: Final = 1_000  # of a long log in one query
@@ -360,6 +371,16 @@ class PostgresListing:
             raise no_executions()
         return found[0].execution_id
 
+    async def label(self, execution_id: str, change: LabelChange) -> None:
+        labels = msgspec.json.encode(change.labels).decode()
+        known = is_text(execution_id)
+        if not known or not await self._database.fetch(_LABEL, execution_id, labels, change.at, change.by):
+            raise no_execution(execution_id)
+
+    async def label_changes(self, execution_id: str) -> list[LabelChange]:
+        found = await self._database.fetch(_LABEL_CHANGES, execution_id)
+        return [LabelChange(row["at"], row["who"], decode_change(row["labels"])) for row in found]
+
     async def _heads_of(self, execution_ids: list[str]) -> list[ExecutionHead | None]:
         heads = await self._heads(f"{_SELECT} WHERE heads.execution_id = ANY($1::text[])", execution_ids)
         found = {head.execution_id: head for head in heads}
@@ -374,6 +395,16 @@ class PostgresListing:
             for row in found
         ]
 
+
+_LABEL: Final = """
+WITH changed AS (
+    UPDATE noetl.heads SET labels = nullif(jsonb_strip_nulls(coalesce(labels, '{}') || $2::text::jsonb), '{}')
+    WHERE execution_id = $1 RETURNING execution_id
+)
+INSERT INTO noetl.label_changes (execution_id, at, who, labels) SELECT execution_id, $3, $4::text, $2::text FROM changed
+RETURNING number
+"""
+_LABEL_CHANGES: Final = "SELECT at, who, labels FROM noetl.label_changes WHERE execution_id = $1 ORDER BY number"
 
 FORGET_EXECUTIONS_MAX: Final = 500  # in one transaction
 FORGET_FACTS_MAX: Final = 100_000  # in one transaction; an execution with more is removed alone

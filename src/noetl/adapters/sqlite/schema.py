@@ -280,6 +280,19 @@ BEGIN
 END;
 """
 
+_LABEL_CHANGES: Final = """
+CREATE TABLE label_changes ( -- append-only; the labels of a request are in the log
+    execution_id TEXT NOT NULL,
+    number       INTEGER PRIMARY KEY,
+    at           INTEGER NOT NULL,
+    who          TEXT, -- null: without a server
+    labels       TEXT NOT NULL -- a JSON object; null: removed
+) STRICT;
+CREATE INDEX label_changes_by_execution ON label_changes (execution_id, number);
+CREATE TRIGGER label_changes_go_with_their_execution AFTER DELETE ON heads
+BEGIN DELETE FROM label_changes WHERE execution_id = OLD.execution_id; END;
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -297,6 +310,7 @@ _STEPS: Final[tuple[str, ...]] = (
     _SESSIONS,
     _FILTERS,
     _SECRET_INPUTS,
+    _LABEL_CHANGES,
 )
 VERSION: Final = len(_STEPS)
 

@@ -16,6 +16,7 @@ from msgspec.json import Decoder, encode
 
 from noetl.adapters.sql import (
     FOUND_MAX,
+    decode_change,
     decode_labels,
     decode_waits,
     encode_labels,
@@ -33,7 +34,16 @@ from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Damaged, Fenced
 from noetl.failpoints import failpoint
-from noetl.ports import ALL_EXECUTIONS, Append, ExecutionFilter, ExecutionHead, LogRow, SavedValue, Snapshot
+from noetl.ports import (
+    ALL_EXECUTIONS,
+    Append,
+    ExecutionFilter,
+    ExecutionHead,
+    LabelChange,
+    LogRow,
+    SavedValue,
+    Snapshot,
+)
 
 PAGE_FACTS: Final = 5_000
 THREAD_FACTS: Final = 2_000  # a thread reads more, so that the event loop stays free
@@ -307,6 +317,24 @@ class SqliteListing:
             raise no_executions()
         return found[0].execution_id
 
+    async def label(self, execution_id: str, change: LabelChange) -> None:
+        labels = encode(change.labels).decode()
+
+        def work(cursor: apsw.Cursor) -> bool:
+            cursor.execute(_LABEL_HEAD, (execution_id, labels))
+            found = bool(cursor.connection.changes())
+            if found:
+                cursor.execute(_LABEL_CHANGE, (execution_id, micros(change.at), change.by, labels))
+            return found
+
+        known = self._database.fetch(_HEAD, (execution_id,))
+        if not known or not await self._database.writer.write(work):
+            raise no_execution(execution_id)
+
+    async def label_changes(self, execution_id: str) -> list[LabelChange]:
+        found = self._database.fetch(_LABEL_CHANGES, (execution_id,))
+        return [LabelChange(instant(at), by, decode_change(labels)) for at, by, labels in found]
+
     def _heads(self, query: str, values: _Values) -> list[ExecutionHead]:
         return self._read(self._database.fetch(query, values))
 
@@ -323,6 +351,13 @@ class SqliteListing:
             heads.append(head._replace(labels=decode_labels(labels), error=error, waits=decode_waits(waits)))
         return heads
 
+
+# A merge patch: a null removes the label.
+_LABEL_HEAD: Final = """
+UPDATE heads SET labels = nullif(json_patch(coalesce(labels, '{}'), ?2), '{}') WHERE execution_id = ?1
+"""
+_LABEL_CHANGE: Final = "INSERT INTO label_changes (execution_id, at, who, labels) VALUES (?, ?, ?, ?)"
+_LABEL_CHANGES: Final = "SELECT at, who, labels FROM label_changes WHERE execution_id = ? ORDER BY number"
 
 _DELETE: Final = """
 DELETE FROM heads WHERE execution_id IN (SELECT value FROM json_each(?)) AND status IN ('ok', 'error', 'cancelled')

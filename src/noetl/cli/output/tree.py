@@ -9,6 +9,7 @@ from shlex import quote
 from noetl.cli.output.documents import as_lines
 from noetl.cli.output.screen import STYLES, ago, duration, short, with_hint
 from noetl.cli.output.summary import (
+    HELD_SHOWN_MAX,
     NEVER_BEGAN,
     cancel_lines,
     causes,
@@ -24,6 +25,7 @@ from noetl.net.describe import count
 from noetl.output import Failure
 from noetl.session.execution import Execution
 from noetl.session.protocol import ExecutionInfo, Session
+from noetl.views.debugging import DebugDocument
 from noetl.views.documents import (
     ErrorDocument,
     ForkDocument,
@@ -306,6 +308,23 @@ async def _called_lines(execution: Execution, children: _Children) -> AsyncItera
     if len(called) > CALLED_SHOWN:
         see = f"noetl events {short(execution.id)}{execution.session.hint}"
         yield [Styled(f"  … {len(called) - CALLED_SHOWN:,} more, see {see}", "faint")]
+    if any(each.live for each in called):
+        for line in _held_called(await execution.debugger().document(), children):
+            yield line
+
+
+def _held_called(document: DebugDocument, children: _Children) -> Iterator[list[Styled]]:
+    """What breakpoints hold in the executions that loops have called."""
+    held = [each for each in document.held_children if each.execution_id not in children.known]
+    for child in held[:HELD_SHOWN_MAX]:
+        places = ", ".join(one_line(f"{each.at} before {each.place}") for each in child.held[:HELD_SHOWN_MAX])
+        yield [
+            Styled("■ ", "warning"),
+            Styled(f"{one_line(child.at)} waits for {short(child.execution_id)}, which is held: {places}"),
+        ]
+        yield [Styled(f"  debug it: noetl debug {short(child.execution_id)}{children.hint}", "faint")]
+    if len(held) > HELD_SHOWN_MAX:
+        yield [Styled(f"  {len(held) - HELD_SHOWN_MAX} more children are held", "faint")]
 
 
 def _called_row(info: ExecutionInfo) -> list[Styled]:

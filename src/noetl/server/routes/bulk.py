@@ -20,13 +20,13 @@ from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, details_of
 from noetl.server.log_readers import checked_id
 from noetl.server.params import OF_LIST, RUN, AppContext, CallerParam, ContextParam, route
-from noetl.server.routes.executions import delete_with_children, execution_filter, send_command
+from noetl.server.routes.executions import delete_with_children, execution_filter, label_execution, send_command
 
 AT_ONCE: Final = 16  # commands of one request that are under way
 ROUTE: Final = "/executions/bulk"
 
 
-@route(post, RUN | OF_LIST, "commands", ROUTE, "Cancel, retry or delete many executions", status_code=200)
+@route(post, RUN | OF_LIST, "commands", ROUTE, "Cancel, retry, delete or label many executions", status_code=200)
 async def bulk(context: ContextParam, caller: CallerParam, data: JSONBody[BulkRequest]) -> BulkResponse:
     """At most 1,000 executions: those that are named, or the newest that match a filter.
 
@@ -38,6 +38,8 @@ async def bulk(context: ContextParam, caller: CallerParam, data: JSONBody[BulkRe
         raise ApiError(400, "bad-request", "name either `executions` or a `filter`")
     if data.action != "cancel" and (data.reason or data.compensate):
         raise ApiError(400, "bad-request", "`reason` and `compensate` are for the action `cancel`")
+    if (data.action == "label") != bool(data.labels):
+        raise ApiError(400, "bad-request", "`labels` are for the action `label`, which needs at least one")
     actions = _BulkActions(context, caller, data)
     targets = data.executions
     matching: int | UnsetType = UNSET
@@ -78,7 +80,7 @@ class _BulkActions:
             try:
                 head = await self._permitted(target.execution_id)
                 item = replace(item, path=head.path, status=head.status, seq=head.seq)
-                if (reason := nothing_to_do(self._request.action, head, target.seq)) is not None:
+                if (reason := nothing_to_do(self._request, head, target.seq)) is not None:
                     return replace(item, result="unchanged", detail=reason)
                 if self._request.dry_run:
                     return replace(item, result="planned")
@@ -99,6 +101,9 @@ class _BulkActions:
         if request.action == "delete":
             gone = await delete_with_children(self._context, caller, id)
             return f"with {gone - 1} that it called" if gone > 1 else ""
+        if request.action == "label":
+            await label_execution(self._context, caller, id, request.labels)
+            return ""
         command: Cancel | Retry = Retry(by=caller.name)
         if request.action == "cancel":
             command = Cancel(reason=request.reason, by=caller.name, compensate=request.compensate)

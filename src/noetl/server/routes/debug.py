@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Annotated, Final
 
 from litestar import delete, post
@@ -18,7 +19,7 @@ from noetl.api.debugging import (
     StepRequest,
 )
 from noetl.engine.commands import Change, ClearBreakpoint, Command, Release
-from noetl.errors import NoetlError, Rejected
+from noetl.errors import NoetlError, NotFound, Rejected
 from noetl.net.program import Program
 from noetl.output import NotJSON, clean_decoded
 from noetl.playbook.source import parse
@@ -42,10 +43,12 @@ from noetl.views.debugging import (
     DebugDocument,
     EvaluationDocument,
     Lines,
+    OpenChildDocument,
     Reads,
     Scene,
     ScopesDocument,
     debug_document,
+    with_held_children,
 )
 
 At = Annotated[
@@ -54,9 +57,9 @@ At = Annotated[
 
 
 @read_execution("/debug", "Breakpoints of an execution, and what they hold")
-async def debug(context: ContextParam, execution_id: ExecutionId) -> DebugDocument:
+async def debug(context: ContextParam, caller: CallerParam, execution_id: ExecutionId) -> DebugDocument:
     """A held run or frame occupies no worker and survives a restart. Its timeouts are stopped; deadlines are not."""
-    return await _document(context, execution_id)
+    return await _with_children(context, caller, execution_id)
 
 
 @read_execution("/debug/scopes", "The scopes that templates see where something is held", 409)
@@ -163,7 +166,16 @@ async def _done(
     context: AppContext, caller: Caller, execution_id: str, command: Command, *, what: str, detail: str
 ) -> DebugDocument:
     await send_command(context, caller, execution_id, command, what=what, detail=detail)
-    return await _document(context, execution_id)
+    return await _with_children(context, caller, execution_id)
+
+
+async def _with_children(context: AppContext, caller: Caller, execution_id: str) -> DebugDocument:
+    async def read(child: OpenChildDocument) -> DebugDocument | None:
+        with suppress(NotFound):  # it has no log yet
+            return await _document(context, child.execution_id) if caller.may("read", child.path) else None
+        return None
+
+    return await with_held_children(await _document(context, execution_id), read)
 
 
 async def _document(context: AppContext, execution_id: str) -> DebugDocument:

@@ -30,6 +30,9 @@ from noetl.api.executions import (
     ExecutionTree,
     ForkRequest,
     ForkResponse,
+    LabelChangeItem,
+    LabelsRequest,
+    LabelsResponse,
     LastExecution,
     RetryRequest,
     SignalRequest,
@@ -44,9 +47,9 @@ from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal,
 from noetl.engine.facts import ForkOrigin, Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound, PlaybookError, Problem, Rejected
-from noetl.labels import check_labels, parse_labels
+from noetl.labels import changed_labels, check_labels, label_texts, parse_labels
 from noetl.output import JSON, NotJSON, clean_decoded
-from noetl.ports import ExecutionFilter
+from noetl.ports import ExecutionFilter, FeedEvent, LabelChange
 from noetl.server.access import low_scope
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
@@ -75,7 +78,7 @@ from noetl.server.playbook_body import ResolvedStart, authorize, refusals_record
 from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
 from noetl.views.documents import ShowDocument, problem_document, show_document
-from noetl.views.log import STARTUP_FACTS, events_of, require_started
+from noetl.views.log import STARTUP_FACTS, events_of, instant, require_started
 from noetl.worker.task_files import TaskFiles
 
 T = TypeVar("T")
@@ -329,6 +332,20 @@ async def head(services: ServicesParam, execution_id: ExecutionId) -> ExecutionS
     return ExecutionSummary.from_head(await services.listing.head(checked_id(execution_id)))
 
 
+@read_execution("/labels", "The labels of an execution, and their changes after its start")
+async def labels(services: ServicesParam, execution_id: ExecutionId) -> LabelsResponse:
+    return await _labels_of(services, checked_id(execution_id))
+
+
+async def _labels_of(services: Services, execution_id: str) -> LabelsResponse:
+    head = await services.listing.head(execution_id)
+    changes = [
+        LabelChangeItem(at=instant(each.at), by=each.by, labels=each.labels)
+        for each in await services.listing.label_changes(execution_id)
+    ]
+    return LabelsResponse(execution_id=execution_id, labels=head.labels, changes=tuple(changes))
+
+
 @read_execution("/decisions", "What the execution asks people, and what they have decided")
 async def decisions(context: ContextParam, execution_id: ExecutionId) -> DecisionList:
     """One entry for each `wait` for a signal, in the order of the log; the newest at most 1,000."""
@@ -509,6 +526,28 @@ async def signal(
     return await send_command(context, caller, execution_id, command)
 
 
+@_command("labels", "Add labels to an execution, or remove some", 400)
+async def change_labels(
+    context: ContextParam, caller: CallerParam, execution_id: ExecutionId, data: JSONBody[LabelsRequest]
+) -> LabelsResponse:
+    """Also of one that has ended. Lists find executions by labels; a run does not read them."""
+    services = context.services
+    head = await services.listing.head(checked_id(execution_id))
+    if _labels(lambda: changed_labels(head.labels, data.labels)) != head.labels:
+        await label_execution(context, caller, execution_id, data.labels)
+    return await _labels_of(services, execution_id)
+
+
+async def label_execution(
+    context: AppContext, caller: Caller, execution_id: str, change: dict[str, str | None]
+) -> None:
+    """The labels are checked. Raises NotFound."""
+    services = context.services
+    await services.listing.label(execution_id, LabelChange(services.clock.now(), caller.name, change))
+    services.feed.publish(FeedEvent(execution_id))  # open lists show it
+    await context.audit.record(caller, "command", "label", execution_id, label_texts(change))
+
+
 async def send_command(
     context: AppContext, caller: Caller, execution_id: str, command: Command, *, what: str = "", detail: str = ""
 ) -> CommandResponse:
@@ -533,6 +572,7 @@ ROUTES = [
     find,
     last,
     head,
+    labels,
     decisions,
     tree,
     delete_execution,
@@ -542,4 +582,5 @@ ROUTES = [
     retry,
     fork,
     signal,
+    change_labels,
 ]

@@ -14,7 +14,7 @@ from noetl.engine.facts import Evaluated, Fact, Finished, Processed, Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound
 from noetl.output import Failure
-from noetl.ports import Append, EventStore, ExecutionFilter, ExecutionHead, FilteredListing, PersonWait
+from noetl.ports import Append, EventStore, ExecutionFilter, ExecutionHead, FilteredListing, LabelChange, PersonWait
 from noetl.testing.contracts import error_of, opened_test
 from noetl.testing.contracts.stores import AT, ENDED, HALF, REQUESTED, STRANGE
 
@@ -205,6 +205,32 @@ class ListingContract:
         assert (await log.listing.head("a")).error == "down"
         await log.store.append([Append("a", 4, AT, (Evaluated(),), owner, "running")])
         assert (await log.listing.head("a")).error is None
+
+    @opened_test("make")
+    async def test_labels_are_changed_after_the_start_and_each_change_is_recorded(self, log: ListedLog) -> None:
+        ids, first = _ids(log), replace(REQUESTED, labels={"team": "data", "day": "1"})
+        await _add(log, "a", AT, first)
+        await _add(log, "b", AT + timedelta(seconds=1), REQUESTED)
+        before = await log.listing.head("a")
+        changes = [
+            LabelChange(AT + timedelta(days=1), "ann", {"team": "shop", "incident": '4 "7"', "empty": ""}),
+            LabelChange(AT + timedelta(days=2), None, {"day": None, "unknown": None}),
+        ]
+        for change in changes:
+            await log.listing.label("a", change)
+        labels = {"team": "shop", "incident": '4 "7"', "empty": ""}
+        assert await log.listing.head("a") == before._replace(labels=labels)
+        assert await log.listing.label_changes("a") == changes
+        assert await ids(labels={"incident": '4 "7"'}) == await ids(search="team=sh") == ["a"]
+        assert await ids(labels={"day": "1"}) == await ids(labels={"team": "data"}) == []
+        await log.listing.label("b", LabelChange(AT, "ann", {"day": "2"}))
+        await log.listing.label("b", LabelChange(AT, "ann", {"day": None}))
+        assert (await log.listing.head("b")).labels == {}
+        for name in ("unknown", *STRANGE):
+            assert isinstance(await error_of(log.listing.label(name, changes[0])), NotFound)
+        assert await log.delete(["a"]) == ["a"]
+        assert await log.listing.label_changes("a") == []
+        assert len(await log.listing.label_changes("b")) == 2
 
     @opened_test("make")
     async def test_only_ended_executions_are_deleted(self, log: ListedLog) -> None:

@@ -70,7 +70,7 @@ export default function AuditPage() {
 
 function EntryTable({ items }: { items: AuditEntry[] }) {
   return (
-    <div className="card table-scroll">
+    <div className="card table-scroll" tabIndex={0} role="region" aria-label="Audit trail">
       <table className="table audit">
         <thead>
           <tr>

@@ -48,7 +48,7 @@ export default function CredentialsPage() {
         </div>
       )}
       {stored.data !== undefined && stored.data.items.length > 0 && (
-        <div className="card table-scroll">
+        <div className="card table-scroll" tabIndex={0} role="region" aria-label="Credentials">
           <table className="table credentials">
             <thead>
               <tr>

@@ -1,17 +1,19 @@
 import { useState } from "react";
-import { type Command, sendCommand, allowedCommands, hasStarted, isLive } from "../../api/commands";
+import { type Command, announceCommand, sendCommand, allowedCommands, hasStarted, isLive } from "../../api/commands";
 import type { Timeline } from "../../api/types";
 import { Link } from "../../app/router";
 import { useHasScope } from "../../app/session";
 import { Button } from "../../design/Button";
 import { loadable } from "../../design/loadable";
 import { CancelDialog } from "../executions/CancelDialog";
+import { NO_FILTER } from "../executions/heads";
 import { CopyAs } from "./CopyAs";
 import { SignalDialog } from "./SignalDialog";
 import { type Action, commandAction, forkAction, retryAction, signalAction, startAction } from "./requests";
 import { useFact } from "./useFact";
 import { isObject } from "./data/shapes";
 
+const BulkDialog = loadable(async () => (await import("../executions/BulkDialog")).default, null);
 const RunAgain = loadable(async () => (await import("./RunAgain")).default, null);
 
 const LABELS: Record<Exclude<Command, "signal">, string> = {
@@ -42,7 +44,7 @@ function useCopied({ timeline, owned = true, version, at = null }: ActionsProps,
 /** Buttons for the commands that are possible now. */
 export function Actions(props: ActionsProps) {
   const { timeline, owned = true, at = null } = props;
-  const [dialog, setDialog] = useState<"cancel" | "signal" | "again" | null>(null);
+  const [dialog, setDialog] = useState<"cancel" | "signal" | "again" | "label" | null>(null);
   const canRun = useHasScope("run");
   const [copying, setCopying] = useState(false); // then the inputs are loaded
   const copied = useCopied(props, copying);
@@ -77,9 +79,11 @@ export function Actions(props: ActionsProps) {
       {started && <Button onClick={() => setDialog("again")}>Run again…</Button>}
       {started && <Link className="button" to={`/executions/${id}/fork${at === null ? "" : `?at=${at}`}`}>{at === null ? "Fork…" : "Fork from here…"}</Link>}
       {compare}
+      <Button onClick={() => setDialog("label")}>Label…</Button>
       <CopyAs actions={copied} onOpen={() => setCopying(true)} />
       {dialog === "cancel" && <CancelDialog id={id} path={path} onClose={close} />}
       {dialog === "signal" && <SignalDialog id={id} names={signals} onClose={close} />}
+      {dialog === "label" && <BulkDialog wanted={{ action: "label", ids: [id], filter: NO_FILTER }} onClose={close} onDone={() => announceCommand(id)} />}
       {dialog === "again" && <RunAgain timeline={timeline} onClose={close} />}
     </div>
   );

@@ -36,6 +36,7 @@ interface ExecutionViewProps {
   loaded: boolean; // false: the timeline contains only what is in the head
   owned: boolean; // false: no process runs it
   connection: Connection;
+  labels: Head["labels"];
 }
 
 /** A timeline from the head only, to show before the server has read the whole log. */
@@ -51,7 +52,7 @@ function LoadingLog({ facts }: { facts: number }) {
 }
 
 /** All parts of the page show the state at one cursor. */
-function ExecutionView({ location, timeline, loaded, owned, connection }: ExecutionViewProps) {
+function ExecutionView({ location, timeline, loaded, owned, connection, labels }: ExecutionViewProps) {
   const cursor = useCursor(location, timeline.seq);
   const seq = useDeferredValue(cursor.seq); // The slider moves at once; the rest of the page follows.
   const step = location.query.get("step");
@@ -70,7 +71,7 @@ function ExecutionView({ location, timeline, loaded, owned, connection }: Execut
   return (
     <ExecutionContext value={timeline.execution_id}>
     <div className={`execution${log.value > 0 ? " split" : ""}`} style={{ "--top": `${log.value}%` } as CSSProperties}>
-      <Summary timeline={timeline} connection={connection} owned={owned} at={cursor.live ? null : seq} />
+      <Summary timeline={timeline} connection={connection} owned={owned} at={cursor.live ? null : seq} labels={labels} />
       <div className="execution-top" style={{ "--net": `${net.value}%` } as CSSProperties}>
         <NetPane timeline={timeline} loaded={loaded} seq={seq} step={step} onSelect={select} />
         <Splitter label="Width of the net" direction="horizontal" split={net} least={25} most={75} />
@@ -130,5 +131,5 @@ export default function ExecutionPage({ location, values }: PageProps) {
   }
   // A longer log means that a process runs it.
   const owned = timeline !== null ? heldAs(timeline) !== "interrupted" : head === undefined || head.owner_alive || shown.seq > head.seq;
-  return <ExecutionView key={id} location={location} timeline={shown} loaded={timeline !== null} owned={owned} connection={connection} />;
+  return <ExecutionView key={id} location={location} timeline={shown} loaded={timeline !== null} owned={owned} connection={connection} labels={head?.labels} />;
 }

@@ -10,6 +10,7 @@ import { Button } from "../../design/Button";
 import { copyToClipboard } from "../../design/ShellCommand";
 import { duration, secondsBetween, shortTime, wholeTime } from "../../design/time";
 import { useNow } from "../../design/useNow";
+import { Labels } from "../executions/Labels";
 import { Actions } from "./Actions";
 
 interface Versions {
@@ -57,10 +58,11 @@ interface SummaryProps {
   connection: Connection;
   owned: boolean; // false: no process runs it
   at: number | null; // the cursor; null: it follows the end
+  labels: Head["labels"];
 }
 
 /** Independent of the cursor: moving the cursor does not render it again. */
-export const Summary = memo(function Summary({ timeline, connection, owned, at }: SummaryProps) {
+export const Summary = memo(function Summary({ timeline, connection, owned, at, labels }: SummaryProps) {
   const { path, digest, status, execution_id: id, started_at: started } = timeline;
   const version = useVersion(path, digest);
   const live = isLive(status);
@@ -80,6 +82,7 @@ export const Summary = memo(function Summary({ timeline, connection, owned, at }
           <span>· {duration(secondsBetween(started, live && owned ? now : timeline.updated_at))}</span>
           <By timeline={timeline} />
           <Button variant="quiet" small className="mono" title="Copy id" onClick={() => void copyToClipboard(id)}>{id}</Button>
+          <Labels labels={labels} most={6} />
         </div>
       </div>
       <Actions timeline={timeline} owned={owned} version={version} at={at} />

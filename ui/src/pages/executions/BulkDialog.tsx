@@ -9,14 +9,18 @@ import { ErrorNotice } from "../../design/ErrorNotice";
 import { TextField } from "../../design/Field";
 import { SkeletonRows } from "../../design/Skeleton";
 import { toast } from "../../design/toasts";
+import { useDelayed } from "../../design/useDelayed";
 import "./bulk.css";
-import { type BulkAction, type Wanted, carryOut, executionsText, planOf, reasonsOf, withResult } from "./bulk";
+import { type BulkAction, type Wanted, carryOut, executionsText, labelChange, planOf, reasonsOf, withResult } from "./bulk";
 
 const WORDS: Record<BulkAction, { title: string; done: string; note: string }> = {
   cancel: { title: "Cancel executions", done: "cancelled", note: "They start no new step and wait for running calls to finish. This cannot be undone." },
   retry: { title: "Retry executions", done: "retried", note: "Their failed parts run again; what succeeded is kept." },
+  label: { title: "Label executions", done: "labelled", note: "Labels have no effect on a run. Each change is recorded with its author." },
   delete: { title: "Delete executions", done: "deleted", note: "Their logs and the executions that they called are deleted, too. This cannot be undone." },
 };
+
+const TYPING_MS = 300; // a plan is made shortly after the last key
 
 const SYMBOLS: Record<BulkItem["result"], string> = { planned: "→", done: "✓", unchanged: "·", refused: "✕" };
 
@@ -64,16 +68,20 @@ interface BulkDialogProps {
 /** Shows the plan, carries it out after a confirmation, and shows the result for each execution. */
 export default function BulkDialog({ wanted, onClose, onDone }: BulkDialogProps) {
   const { title, done, note } = WORDS[wanted.action];
-  const plan = useResource<BulkResponse>(JSON.stringify(wanted), () => planOf(wanted));
+  const [text, setText] = useState(""); // the labels
+  const change = labelChange(useDelayed(text, TYPING_MS));
+  const options = wanted.action === "label" ? { labels: change } : {};
+  const ready = wanted.action !== "label" || (typeof change !== "string" && Object.keys(change).length > 0);
+  const plan = useResource<BulkResponse>(ready ? JSON.stringify([wanted, options]) : null, () => planOf(wanted, options));
   const [result, setResult] = useState<BulkResponse | null>(null);
   const [busy, setBusy] = useState(false);
   const [reason, setReason] = useState("");
-  const count = plan.data === undefined ? 0 : withResult(plan.data, "planned").length;
+  const count = plan.data === undefined || !ready ? 0 : withResult(plan.data, "planned").length;
   const confirm = async () => {
     if (plan.data === undefined) return;
     setBusy(true);
     try {
-      const answer = await carryOut(plan.data, wanted.action === "cancel" ? { reason } : {});
+      const answer = await carryOut(plan.data, wanted.action === "cancel" ? { reason } : options);
       setResult(answer);
       onDone(answer);
     } catch (error) {
@@ -85,17 +93,27 @@ export default function BulkDialog({ wanted, onClose, onDone }: BulkDialogProps)
   const footer = result === null ? (
     <>
       <Button onClick={onClose}>Do nothing</Button>
-      <Button variant={wanted.action === "retry" ? "primary" : "danger"} disabled={count === 0 || busy} onClick={() => void confirm()}>
+      <Button variant={wanted.action === "retry" || wanted.action === "label" ? "primary" : "danger"} disabled={count === 0 || busy} onClick={() => void confirm()}>
         {title.split(" ")[0]} {executionsText(count)}
       </Button>
     </>
   ) : <Button variant="primary" onClick={onClose}>Close</Button>;
-  const shown = result ?? plan.data;
+  const shown = result ?? (ready ? plan.data : undefined);
   return (
     <Dialog title={title} onClose={onClose} footer={footer}>
       <div className="stack bulk">
+        {result === null && wanted.action === "label" && (
+          <TextField
+            label="Labels"
+            hint={<><code>team=data</code> adds a label, <code>-team</code> removes it. Separate several with commas.</>}
+            wrong={typeof change === "string" ? change : undefined}
+            value={text}
+            autoFocus
+            onChange={(event) => setText(event.target.value)}
+          />
+        )}
         {plan.error !== undefined && <ErrorNotice error={plan.error} onRetry={plan.reload} />}
-        {shown === undefined && plan.error === undefined && <SkeletonRows />}
+        {ready && shown === undefined && plan.error === undefined && <SkeletonRows />}
         {shown !== undefined && <Counts response={shown} done={done} isPlan={result === null} />}
         {result === null && count > 0 && <p className="soft">{note}</p>}
         {result === null && wanted.action === "cancel" && count > 0 && (

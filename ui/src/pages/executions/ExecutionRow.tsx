@@ -7,6 +7,7 @@ import { StatusBadge } from "../../design/Badge";
 import { Button } from "../../design/Button";
 import { ago, duration, secondsBetween, wholeTime } from "../../design/time";
 import { decisionPage } from "../approvals/links";
+import { Labels } from "./Labels";
 import { StepsBar } from "./StepsBar";
 
 interface RowProps {
@@ -71,7 +72,8 @@ export function ExecutionRow({ head, glance, now, style, onCancel, selected, onS
       <span className="cell-status" title={interrupted ? "No process runs this execution. Resume continues it." : undefined}>
         <StatusBadge status={interrupted ? "interrupted" : head.status} />
       </span>
-      <Link className="cell-path" to={`/executions/${head.execution_id}`}>
+      <span className="cell-path">
+      <Link className="cell-link" to={`/executions/${head.execution_id}`}>
         <b className="cut">{head.path}</b>
         <span className="cut">
           <code className="faint">{head.execution_id}</code>
@@ -79,6 +81,8 @@ export function ExecutionRow({ head, glance, now, style, onCancel, selected, onS
           {waits.length > 0 && <span className="row-waits">waits for {waits[0]?.title || waits[0]?.signal}{waits.length > 1 && ` and ${waits.length - 1} more`}</span>}
         </span>
       </Link>
+      <Labels labels={head.labels} />
+      </span>
       <span className="cell-steps"><StepsBar steps={glance?.steps} /></span>
       <span className="cell-started soft numbers" title={wholeTime(head.started_at)}>{ago(head.started_at, now)}</span>
       <span className="cell-duration numbers">{duration(seconds)}</span>

@@ -132,6 +132,12 @@ export function Filters({ filter, onChange }: FiltersProps) {
         {STATUSES.map((status) => <option key={status}>{status}</option>)}
       </select>
       <TimeFilter filter={filter} onChange={onChange} />
+      {filter.label !== null && (
+        <span className="playbook-filter">
+          <span className="cut" title={filter.label}>{filter.label}</span>
+          <Button small variant="quiet" icon aria-label={`Remove the filter ${filter.label}`} onClick={() => onChange({ label: null })}>✕</Button>
+        </span>
+      )}
       {filter.path !== null && <PlaybookFilter path={filter.path} filter={filter} onChange={onChange} />}
     </div>
   );

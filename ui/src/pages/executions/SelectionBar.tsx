@@ -9,7 +9,7 @@ interface SelectionBarProps {
   onAction: (action: BulkAction) => void;
 }
 
-const ACTIONS: readonly [BulkAction, string][] = [["cancel", "Cancel…"], ["retry", "Retry…"], ["delete", "Delete…"]];
+const ACTIONS: readonly [BulkAction, string][] = [["cancel", "Cancel…"], ["retry", "Retry…"], ["label", "Label…"], ["delete", "Delete…"]];
 
 /** What is selected, and what can be done with it. */
 export function SelectionBar({ selection, loaded, total, onAction }: SelectionBarProps) {

@@ -12,18 +12,33 @@ export interface Wanted {
   filter: Filter;
 }
 
+/** To add, or with null to remove. */
+export type LabelChange = Readonly<Record<string, string | null>>;
+
+/** "team=data, -env" as a change: adds team, and removes env. A text says what is wrong. */
+export function labelChange(text: string): LabelChange | string {
+  const change: Record<string, string | null> = {};
+  for (const part of text.split(",").map((each) => each.trim()).filter((each) => each !== "")) {
+    const [, key = "", value = ""] = /^([^=]+)=(.*)$/.exec(part) ?? [];
+    if (key !== "") change[key.trim()] = value.trim();
+    else if (/^-[^=]+$/.test(part)) change[part.slice(1).trim()] = null;
+    else return `"${part}": write key=value to add a label, or -key to remove one.`;
+  }
+  return change;
+}
+
 function filterBody(filter: Filter): Record<string, unknown> {
-  const { version, ...query } = { ...queryOf(filter), status: filter.status };
-  const body = { ...query, version: version === null ? null : Number(version) };
+  const { version, label, ...query } = { ...queryOf(filter), status: filter.status };
+  const body = { ...query, version: version === null ? null : Number(version), label: label === null ? null : [label] };
   return Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
 }
 
 const BULK_MAX = 1000; // executions of one request
 
-export async function planOf({ action, ids, filter }: Wanted): Promise<BulkResponse> {
+export async function planOf({ action, ids, filter }: Wanted, options: object = {}): Promise<BulkResponse> {
   const named = ids?.slice(0, BULK_MAX).map((id) => ({ execution_id: id }));
   const which = named === undefined ? { filter: filterBody(filter) } : { executions: named };
-  const plan = await post<BulkResponse>("/executions/bulk", { action, dry_run: true, ...which });
+  const plan = await post<BulkResponse>("/executions/bulk", { action, dry_run: true, ...which, ...options });
   return ids === null ? plan : { ...plan, matching: ids.length };
 }
 

@@ -7,6 +7,7 @@ export interface Filter {
   status: string | null;
   path: string | null;
   version: string | null; // of the path
+  label: string | null; // "key=value"
   open: boolean;
   waiting: boolean; // for a person
   search: string | null; // part of the path, the error or a label; the beginning or the end of the id
@@ -15,7 +16,7 @@ export interface Filter {
 }
 
 export const NO_FILTER: Filter = {
-  status: null, path: null, version: null, open: false, waiting: false, search: null, since: null, until: null,
+  status: null, path: null, version: null, label: null, open: false, waiting: false, search: null, since: null, until: null,
 };
 
 export interface Heads {
@@ -26,7 +27,7 @@ export interface Heads {
 
 export function filterOf(query: URLSearchParams): Filter {
   const filter = { ...NO_FILTER, open: query.get("open") === "true", waiting: query.get("waiting") === "true" };
-  for (const key of ["status", "path", "version", "search", "since", "until"] as const) filter[key] = query.get(key);
+  for (const key of ["status", "path", "version", "label", "search", "since", "until"] as const) filter[key] = query.get(key);
   return filter;
 }
 
@@ -65,6 +66,7 @@ export function matchesFilter(head: Head, filter: Filter): boolean {
   if (filter.status === "interrupted" && !isInterrupted(head)) return false;
   if (filter.status !== null && filter.status !== "interrupted" && head.status !== filter.status) return false;
   if (filter.path !== null && head.path !== filter.path) return false;
+  if (filter.label !== null && !Object.entries(head.labels ?? {}).some(([key, value]) => `${key}=${value}` === filter.label)) return false;
   if (filter.waiting && (head.waits ?? []).length === 0) return false;
   if (filter.search !== null && !matchesSearch(head, filter.search)) return false;
   const since = instantOf(filter.since);

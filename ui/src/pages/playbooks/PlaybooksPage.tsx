@@ -16,6 +16,7 @@ import { shortTime, wholeTime } from "../../design/time";
 import { toast } from "../../design/toasts";
 import { NewPlaybook } from "./NewPlaybook";
 import { groupByFolder } from "./folders";
+import { Labels } from "../executions/Labels";
 import { historyLink, playbookLink } from "./links";
 import "./playbooks.css";
 import { useOverviews } from "./useOverviews";
@@ -114,7 +115,7 @@ function Catalog({ playbooks, canWrite, onChange }: CatalogProps) {
     onChange();
   };
   return (
-    <div className="card table-scroll">
+    <div className="card table-scroll" tabIndex={0} role="region" aria-label="Playbooks">
       <table className="table catalog">
         <thead>
           <tr>
@@ -180,9 +181,7 @@ function CatalogRow({ playbook, overview, onArchive }: RowProps) {
         {overview !== undefined && (overview.description !== "" || Object.keys(overview.labels).length > 0 || overview.credentials.length > 0) && (
           <div className="catalog-note soft">
             {overview.description}
-            {Object.entries(overview.labels).map(([key, value]) => (
-              <Link key={key} className="catalog-label" to={`/executions?search=${encodeURIComponent(`${key}=${value}`)}`}>{key}={value}</Link>
-            ))}
+            <Labels labels={overview.labels} most={10} />
             {overview.credentials.length > 0 && <span className="faint">uses {overview.credentials.join(", ")}</span>}
           </div>
         )}

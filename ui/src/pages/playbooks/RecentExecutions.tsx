@@ -32,7 +32,7 @@ export function RecentExecutions({ path, digest }: { path: string; digest: strin
   if (runs.data.items.length === 0) return <EmptyState title="No executions yet">Start one in the Run tab.</EmptyState>;
   return (
     <div className="stack">
-      <div className="table-scroll">
+      <div className="table-scroll" tabIndex={0} role="region" aria-label="Recent executions">
         <table className="table">
           <thead>
             <tr>

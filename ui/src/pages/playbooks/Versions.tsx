@@ -33,7 +33,7 @@ function VersionTable({ path, versions, onChange }: { path: string; versions: Pl
   const diff = useResource<VersionDiff>(wanted, (signal) => get("/playbooks/diff", { path, from, to }, signal));
   return (
     <div className="stack">
-      <div className="table-scroll">
+      <div className="table-scroll" tabIndex={0} role="region" aria-label="Versions">
         <table className="table">
           <thead>
             <tr>

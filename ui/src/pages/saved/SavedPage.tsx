@@ -104,7 +104,7 @@ function Values({ path }: { path: string }) {
   if (data === undefined) return <SkeletonRows />;
   return (
     <>
-      <div className="card table-scroll">
+      <div className="card table-scroll saved-values" tabIndex={0} role="region" aria-label="Saved values">
         {data.items.length === 0 && <EmptyState title={`${path} has no saved values`}>Steps set them with <code>saved.KEY</code> in <code>set</code>.</EmptyState>}
         {data.items.length > 0 && (
           <table className="table">

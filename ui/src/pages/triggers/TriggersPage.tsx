@@ -38,7 +38,7 @@ async function command(trigger: Trigger, verb: "pause" | "resume" | "fire"): Pro
 function History({ details }: { details: TriggerDetails }) {
   if (details.history.length === 0) return <p className="soft">It has not fired yet.</p>;
   return (
-    <div className="table-scroll">
+    <div className="table-scroll" tabIndex={0} role="region" aria-label="Triggers">
       <table className="table">
         <thead><tr><th scope="col">At</th><th scope="col">Result</th><th scope="col">Scheduled for</th><th scope="col">Execution</th></tr></thead>
         <tbody>

@@ -114,7 +114,7 @@ function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: numb
 
 function WorkerList({ status }: { status: WorkerStatus }) {
   return (
-    <div className="card table-scroll">
+    <div className="card table-scroll" tabIndex={0} role="region" aria-label="Workers">
       <table className="table">
         <thead>
           <tr>

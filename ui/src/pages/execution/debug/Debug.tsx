@@ -1,8 +1,10 @@
-import { type SyntheticEvent, useState } from "react";
+import { type SyntheticEvent, useCallback, useState } from "react";
 import { get, post, request } from "../../../api/client";
 import { errorMessage } from "../../../api/problem";
 import type { DebugDocument, Evaluation, Graph, Hold, Scopes, Timeline } from "../../../api/types";
+import { useInterval } from "../../../api/useInterval";
 import { useResource } from "../../../api/useResource";
+import { Link } from "../../../app/router";
 import { useHasScope } from "../../../app/session";
 import { Button } from "../../../design/Button";
 import { ErrorNotice } from "../../../design/ErrorNotice";
@@ -106,6 +108,27 @@ function HeldView(props: HeldProps) {
   );
 }
 
+/** Children, also of loops, in which a breakpoint holds something. Each has a page of its own. */
+function HeldChildren({ children }: { children: NonNullable<DebugDocument["held_children"]> }) {
+  return (
+    <ul className="held-children" aria-label="Held children">
+      {children.map((child) => (
+        <li key={child.execution_id} className="debug-held card row wrap">
+          <b className="mono">{child.at}</b>
+          <span>
+            waits for <Link className="inline-link" to={`/executions/${child.execution_id}?tab=debug`}>{child.path}</Link>,
+            which is held before {child.held.map((held, place) => <span key={held.at}>{place > 0 && ", "}<code>{held.place}</code> in <code>{held.at}</code></span>)}
+          </span>
+          <span className="grow" />
+          <Link className="button small" to={`/executions/${child.execution_id}?tab=debug`} aria-label={`Debug the child of ${child.at}`}>Debug the child</Link>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const CHILDREN_MS = 2000; // the log of the parent does not grow when a child is held
+
 /** Breakpoints of an execution that has not ended, and what they hold. */
 export default function Debug({ timeline, step }: { timeline: Timeline; step: string | null }) {
   const { execution_id: id, digest, seq } = timeline;
@@ -115,7 +138,12 @@ export default function Debug({ timeline, step }: { timeline: Timeline; step: st
   const [shown, setShown] = useState<DebugDocument | null>(null);
   const [place, setPlace] = useState<string | null>(null);
   const [when, setWhen] = useState("");
-  if (data !== undefined && (shown === null || data.seq > shown.seq)) setShown(data);
+  if (data !== undefined && data !== shown && (shown === null || data.seq >= shown.seq)) setShown(data);
+  const heldChildren = shown?.held_children ?? [];
+  const hasChildren = (shown?.children ?? []).length > 0;
+  useInterval(CHILDREN_MS, useCallback(() => {
+    if (hasChildren) reload();
+  }, [hasChildren, reload]));
   const onDone = (work: Promise<unknown>) => {
     work.then((answer) => {
       setShown(answer as DebugDocument);
@@ -158,6 +186,7 @@ export default function Debug({ timeline, step }: { timeline: Timeline; step: st
         </ul>
       )}
       {shown?.held.map((held) => <HeldView key={held.at} id={id} held={held} seq={shown.seq} canRun={canRun} onDone={onDone} />)}
+      {heldChildren.length > 0 && <HeldChildren children={heldChildren} />}
       {shown !== null && shown.held_left_out > 0 && <p className="faint">{shown.held_left_out.toLocaleString()} more are held</p>}
     </div>
   );
