@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from noetl.errors import Conflict, Damaged, Mark, NotFound, PlaybookError, Problem, Rejected, Unavailable
-from noetl.server.errors import PROBLEMS_MAX, details_of, error_response
+from noetl.server.analysis import PROBLEMS_MAX
+from noetl.server.errors import details_of, error_response
 from tests.api.servers import logged
 
 
