@@ -117,8 +117,10 @@ class ServerRuntime:
         self._measured = MeasuredStore(self.store, metrics, clock)
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue)
-        self.feed = LinkFeed(self.connection)
-        self._committed = CommittedLogs(self.store, lambda id: self.owners.owns(id))
+        self.feed, self._committed = (
+            LinkFeed(self.connection),
+            CommittedLogs(self.store, lambda id: self.owners.owns(id)),
+        )
         keys = link_keys(options.link_key, options.pool_keys)
         guard = self._guard = LinkGuard(keys, clock)
         identity = LinkIdentity(SERVER, keys.server, clock) if guard.isolates and keys.server else None
