@@ -75,9 +75,8 @@ class LocalServer:
         settings = Settings.from_environment()
         networks = settings.networks
         tools = Tools.installed(AddressPolicy.of_server(networks) if served else None, settings.find_tool_user())
-        kinds = tools.kinds()
+        kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
-        committed = CommittedLogs(storage.store)
         hooks = RuntimeHooks(
             on_commit=(self.instruments.on_commit, committed.on_commit, self._publish_commit),
             on_log_line=(self._publish_line,),
@@ -120,8 +119,7 @@ class LocalServer:
             current_work=self._current_work,
             resume_orphan=self._adopt,
         )
-        self._storage = storage
-        self._served = served
+        self._storage, self._served = storage, served
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:

@@ -107,8 +107,7 @@ class ServerRuntime:
         self.name = options.name or socket.gethostname()
         self.identity = f"{self.name}#{clock.new_id()[-8:]}"  # of this process and its leases
         self._is_named = bool(options.name)
-        self._lease_s = options.lease_s
-        self._keep_days = options.keep_days
+        self._lease_s, self._keep_days = options.lease_s, options.keep_days
         self.database = open_postgres(options.database, clock)
         self.connection = NatsConnection(options.nats, self.name, clock)
         self.store = PostgresStore(self.database, PARTITIONS)
@@ -118,7 +117,6 @@ class ServerRuntime:
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue)
         self.feed = LinkFeed(self.connection)
-        self._committed = CommittedLogs(self.store, lambda id: self.owners.owns(id))
         keys = link_keys(options.link_key, options.pool_keys)
         guard = self._guard = LinkGuard(keys, clock)
         identity = LinkIdentity(SERVER, keys.server, clock) if guard.isolates and keys.server else None
@@ -137,6 +135,7 @@ class ServerRuntime:
         self.logs = PostgresLogs(self.database, settings.log_limits[1])
         self.playbooks = Playbooks(self.catalog, self.kinds)
         self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
+        self._committed = CommittedLogs(self.store, self.owners.owns)
         others = LinkClient(self.connection, self.playbooks, identity=identity)
         self._other_servers = OtherServers(self.connection, identity)
         self.link = OwnerLink(lambda: self.control, others, self.owners.owns)
