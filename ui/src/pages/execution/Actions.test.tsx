@@ -25,11 +25,11 @@ function renderActions(status: "running" | "paused" | "ok" | "error", scopes = [
 }
 
 test("only the possible actions are offered", () => {
-  expect(renderActions("running")).toEqual(["Pause", "Cancel", "Run again…"]);
+  expect(renderActions("running")).toEqual(["Pause", "Cancel", "Run again…", "Label…"]);
 });
 
 test("a paused execution can be resumed", () => {
-  expect(renderActions("paused")).toEqual(["Resume", "Cancel", "Run again…"]);
+  expect(renderActions("paused")).toEqual(["Resume", "Cancel", "Run again…", "Label…"]);
 });
 
 test("an interrupted execution can be resumed", () => {
@@ -38,19 +38,19 @@ test("an interrupted execution can be resumed", () => {
       <Actions timeline={timelineOf({ status: "running" })} owned={false} />
     </SessionContext>,
   );
-  expect(screen.queryAllByRole("button").map((button) => button.textContent)).toEqual(["Resume", "Cancel", "Run again…"]);
+  expect(screen.queryAllByRole("button").map((button) => button.textContent)).toEqual(["Resume", "Cancel", "Run again…", "Label…"]);
 });
 
 test("a failed execution can be retried", () => {
-  expect(renderActions("error")).toEqual(["Retry failed parts", "Run again…"]);
+  expect(renderActions("error")).toEqual(["Retry failed parts", "Run again…", "Label…"]);
 });
 
 test("a refused execution cannot be retried", () => {
-  expect(renderActions("error", ["run"], [], 3)).toEqual([]);
+  expect(renderActions("error", ["run"], [], 3)).toEqual(["Label…"]);
 });
 
-test("a finished execution can only run again, and a session without the scope has no actions", () => {
-  expect(renderActions("ok")).toEqual(["Run again…"]);
+test("a finished execution can run again or get labels, and a session without the scope has no actions", () => {
+  expect(renderActions("ok")).toEqual(["Run again…", "Label…"]);
   cleanup();
   expect(renderActions("running", ["read"])).toEqual([]);
 });
