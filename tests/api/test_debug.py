@@ -11,7 +11,7 @@ import pytest
 from noetl.engine.commands import SetBreakpoint
 from noetl.errors import Rejected
 from noetl.server.services import ServerSettings
-from noetl.session.protocol import ForkWish
+from noetl.session.protocol import ForkSpec
 from noetl.session.remote import RemoteSession
 from tests.api.servers import ApiServer, serve
 from tests.e2e.processes import NOETL
@@ -145,7 +145,7 @@ def test_a_session_on_a_server_debugs_like_one_on_a_file(tmp_path: Path) -> None
             with pytest.raises(Rejected):
                 await debugger.release("start#1")
             await session.pause(execution.id)
-            fork = await session.fork(execution.id, ForkWish(from_step="end_it", breakpoints=(point,)))
+            fork = await session.fork(execution.id, ForkSpec(from_step="end_it", breakpoints=(point,)))
             await held(server, fork.id, "start.keep")  # what followed the change by hand is done again
             await fork.debugger().release()
             assert (await fork.result()).output == "cc", "a change by hand belongs to the old execution"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from noetl.errors import InputError
-from noetl.session.protocol import ForkWish
+from noetl.session.protocol import ForkSpec
 from noetl.session.remote import RemoteSession
 from tests.api.servers import ApiServer, serve
 from tests.playbooks import HEAD
@@ -76,15 +76,15 @@ def test_a_failed_execution_keeps_its_secrets_for_retries_and_forks(tmp_path: Pa
         shown = await server.api.get(f"/executions/{id}")
         assert shown["error"]["message"].endswith("***")
         async with RemoteSession(server.api.url) as session:
-            fork = await session.fork(id, ForkWish(workload={"fail": False}))
+            fork = await session.fork(id, ForkSpec(workload={"fail": False}))
             assert (await fork.result()).output == {"user": "me", "pw": "***", "size": len(VALUE)}
             with pytest.raises(InputError, match=r"secrets\.pw: missing"):
-                await session.fork(fork.id, ForkWish(from_step="start"))
-            again = await session.fork(fork.id, ForkWish(from_step="start", secrets={"pw": "another value"}))
+                await session.fork(fork.id, ForkSpec(from_step="start"))
+            again = await session.fork(fork.id, ForkSpec(from_step="start", secrets={"pw": "another value"}))
             assert (await again.result()).output["size"] == 13
             await server.api.register(LOGIN.replace("path: t", "path: other"))
             with pytest.raises(InputError, match=r"secrets\.pw: missing"):
-                await session.fork(id, ForkWish("other", workload={"fail": False}))
+                await session.fork(id, ForkSpec("other", workload={"fail": False}))
             assert await kept(server, id) == {"pw"}
             await session.delete(again.id)
             await session.delete(fork.id)

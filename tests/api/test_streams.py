@@ -31,7 +31,7 @@ class Message(NamedTuple):
     id: int | None
 
 
-class Followed:
+class FollowedExecution:
     """A subscriber that behaves like a browser."""
 
     def __init__(self, chunks: AsyncIterator[bytes]) -> None:
@@ -62,12 +62,12 @@ class Followed:
 
 
 @asynccontextmanager
-async def following(server: ApiServer, path: str, **headers: str) -> AsyncIterator[Followed]:
+async def following(server: ApiServer, path: str, **headers: str) -> AsyncIterator[FollowedExecution]:
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     async with server.api.session.get(server.server.url + path, headers=sent) as response:
         assert response.status == 200, await response.read()
         assert response.headers["content-type"].startswith("text/event-stream")
-        yield Followed(response.content.iter_any())
+        yield FollowedExecution(response.content.iter_any())
 
 
 async def waiting_one(server: ApiServer, text: str, path: str) -> str:

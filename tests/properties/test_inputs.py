@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from noetl.cli.workload import read_workload
-from noetl.net.inputs import CompiledInput, Misfit
+from noetl.net.inputs import CompiledInput, ValueMismatch
 from noetl.output import JSON, clean
 from noetl.playbook.language import INPUT_TYPES
 from noetl.playbook.model import InputType
@@ -57,7 +57,7 @@ INPUTS = {type: compiled(type) for type in VALUES}
 def test_a_value_either_fits_for_good_or_is_refused(type: InputType, value: JSON) -> None:
     try:
         fitted = INPUTS[type].fit(value)
-    except Misfit:
+    except ValueMismatch:
         return
     assert INPUTS[type].fit(fitted) == fitted
     assert INPUTS[type].fit(json.loads(json.dumps(fitted))) == fitted

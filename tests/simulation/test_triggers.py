@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pytest
 
 from noetl.adapters.memory_triggers import MemoryTriggers
-from noetl.control.triggers import Due, Triggers, declared_triggers, due_times
+from noetl.control.triggers import DueTrigger, Triggers, declared_triggers, due_times
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.net.triggers import Schedule, trigger_of
 from noetl.output import JSON
@@ -208,7 +208,7 @@ class IgnoresOutages(Triggers):
 class ForgetsMissed(Triggers):
     """After an outage, only the last time starts an execution, with any `catchup`."""
 
-    def _due(self, schedule: Schedule, path: str, first: datetime) -> Due:
+    def _due(self, schedule: Schedule, path: str, first: datetime) -> DueTrigger:
         due = super()._due(schedule, path, first)
         return due._replace(times=due.times[-1:])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from noetl.net.inputs import Misfit, form_inputs
+from noetl.net.inputs import ValueMismatch, form_inputs
 from noetl.output import JSON
 from noetl.playbook.model import Playbook, Task
 from noetl.playbook.source import Path
@@ -28,7 +28,7 @@ def _check_form(task: Task, report: ProblemReport) -> None:
             continue  # it is known only at run time
         try:
             form_inputs({name: field})
-        except Misfit as misfit:
+        except ValueMismatch as misfit:
             report.add("bad-value", (*at, name), str(misfit).removeprefix(f'"{name}": '), key=True)
 
 

@@ -18,7 +18,7 @@ JOIN_WORK_MAX = 2_000_000  # forks × steps that are checked; beyond this a warn
 Verdict: TypeAlias = Literal["sound", "unsound", "not-provable"]
 
 
-class Skeleton:
+class StepGraph:
     """Steps and the possible targets of their arcs; a dynamic arc leads to each of its targets (D36, D41).
 
     Arcs that may lead anywhere lead to one hub, so that the size of the skeleton stays linear.
@@ -45,7 +45,7 @@ def check_soundness(program: Program, report: ProblemReport) -> Verdict:
     """Report what is not sound, and return what is proved."""
     for pipeline in program.pipelines:
         check_pipeline(pipeline.source_tasks, report)
-    skeleton = Skeleton(program)
+    skeleton = StepGraph(program)
     dynamic = [arc for step in program.steps.values() for arc in step.arcs if arc.targets is None]
     for arc in dynamic:
         message = "the target is a template: soundness of the net cannot be proved"
@@ -62,7 +62,7 @@ def check_soundness(program: Program, report: ProblemReport) -> Verdict:
     return "not-provable" if dynamic else "sound"
 
 
-def _unreachable(skeleton: Skeleton, report: ProblemReport) -> None:
+def _unreachable(skeleton: StepGraph, report: ProblemReport) -> None:
     for name, step in skeleton.program.steps.items():
         if name and name not in skeleton.reached:
             message = f'no arcs lead from "{skeleton.program.playbook.entry}" to "{name}"'
@@ -77,7 +77,7 @@ def _dead_arcs(step: CompiledStep, report: ProblemReport) -> None:
             report.add("dead-arc", arc.source.at, message)
 
 
-def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
+def _endless(skeleton: StepGraph, report: ProblemReport) -> None:
     """A cycle is endless when every firing inside it leaves a token inside it."""
     reached = {name: to for name, to in skeleton.follows.items() if name in skeleton.reached or name == ANYWHERE}
     for cycle in cycles(reached):
@@ -97,7 +97,7 @@ def _endless(skeleton: Skeleton, report: ProblemReport) -> None:
             report.add("endless-cycle", at, f"no arc leaves the cycle {words}", fix="- step: end")
 
 
-def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: Skeleton) -> bool:
+def _an_arc_leaves(step: CompiledStep, inside: set[str], skeleton: StepGraph) -> bool:
     leaves = stays = False
     for arc in live_arcs(step):
         if all(target in inside for target in skeleton.targets(arc)):
@@ -114,7 +114,7 @@ def _may_refuse_all(step: CompiledStep) -> bool:
     return not any(must_fire(arc, step).success for arc in step.arcs)
 
 
-def _joins(skeleton: Skeleton, report: ProblemReport) -> None:
+def _joins(skeleton: StepGraph, report: ProblemReport) -> None:
     """Where branches of an inclusive fork meet, the author must declare whether to join (D36)."""
     program = skeleton.program
     forks = [step for step in program.steps.values() if step.inclusive]
@@ -137,7 +137,7 @@ def _joins(skeleton: Skeleton, report: ProblemReport) -> None:
 
 
 def _meetings(
-    fork: CompiledStep, skeleton: Skeleton, reach: dict[str, int], entered: dict[str, list[str]]
+    fork: CompiledStep, skeleton: StepGraph, reach: dict[str, int], entered: dict[str, list[str]]
 ) -> list[str]:
     """The first steps that two branches of the fork both reach and that declare no join."""
     steps = skeleton.program.steps

@@ -29,10 +29,10 @@ from noetl.session.connect import open_session, resolve
 from noetl.session.debugger import Debugged, DebuggedTree
 from noetl.session.errors import StartRefused, UsageError
 from noetl.session.execution import LAST, is_id_part
-from noetl.session.protocol import ForkWish
+from noetl.session.protocol import ForkSpec
 from noetl.session.sources import STDIN, PlaybookFile, find_source
 from noetl.template.values import to_json
-from noetl.views.moments import changes_between
+from noetl.views.state_at import changes_between
 from noetl.views.styled_text import Styled
 
 if TYPE_CHECKING:
@@ -546,7 +546,7 @@ class Terminal:
             points = (*points, SetBreakpoint(place=step, once=True))
         if document.status == "running":
             await self._session.pause(self._execution.id)
-        wanted = ForkWish(rest or None, from_step=step, breakpoints=points)
+        wanted = ForkSpec(rest or None, from_step=step, breakpoints=points)
         old, self._execution = self._execution, await self._session.fork(self._execution.id, wanted)
         _report_on(self._reporter, self._execution)
         self._tree = DebuggedTree(self._session, self._execution.id)

@@ -39,7 +39,7 @@ DETAIL_CHARS_MAX = 500
 REFUSED_S = 1.0
 
 
-class Due(NamedTuple):
+class DueTrigger(NamedTuple):
     """What a trigger has to do now."""
 
     times: list[datetime]  # that start an execution
@@ -47,7 +47,7 @@ class Due(NamedTuple):
     next: datetime
 
 
-def due_times(schedule: Schedule, path: str, first: datetime, now: datetime) -> Due:
+def due_times(schedule: Schedule, path: str, first: datetime, now: datetime) -> DueTrigger:
     """`first`: the earliest time that has not been handled; it is due."""
     last = max(schedule.until(now.replace(microsecond=0)), first)
     while last > first and last + schedule.jitter(path, last) > now:
@@ -57,11 +57,11 @@ def due_times(schedule: Schedule, path: str, first: datetime, now: datetime) -> 
         times = [first]
         while times[-1] < last and len(times) < CATCHUP_MAX:
             times.append(schedule.after(times[-1]))
-        return Due(times, None, schedule.after(times[-1]))
+        return DueTrigger(times, None, schedule.after(times[-1]))
     if catchup == "none" and now - (last + schedule.jitter(path, last)) > GRACE:
-        return Due([], (first, last), schedule.after(last))
+        return DueTrigger([], (first, last), schedule.after(last))
     skipped = (first, schedule.until(last - timedelta(microseconds=1))) if first < last else None
-    return Due([last], skipped, schedule.after(last))
+    return DueTrigger([last], skipped, schedule.after(last))
 
 
 def declared_triggers(program: Program, now: datetime) -> list[StoredTrigger]:
@@ -169,7 +169,7 @@ class Triggers:
                 firings.append(await self.start(row, instant(at), scope, at))
             await self.store.advance(row, due.next, due.next + schedule.jitter(row.path, due.next), firings)
 
-    def _due(self, schedule: Schedule, path: str, first: datetime) -> Due:
+    def _due(self, schedule: Schedule, path: str, first: datetime) -> DueTrigger:
         return due_times(schedule, path, first, self._now())
 
     async def fire(self, path: str, name: str) -> Firing:

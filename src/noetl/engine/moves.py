@@ -129,11 +129,11 @@ class Wait(Struct, frozen=True):
     until: datetime
 
 
-class Over(Struct, frozen=True):
+class FrameEnded(Struct, frozen=True):
     """The frame is over."""
 
 
-Move: TypeAlias = RunTask | Answered | Decided | Park | Wait | Over
+Move: TypeAlias = RunTask | Answered | Decided | Park | Wait | FrameEnded
 
 
 def due(state: State, *, at_most: int | None = None) -> Iterator[str]:

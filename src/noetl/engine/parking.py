@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from noetl.engine.facts import ForBlock, ForChild, ForSignal, ForTime, Until
 from noetl.engine.scopes import misfit
 from noetl.errors import Rejected
-from noetl.net.inputs import DECISION_KEYS, Misfit, form_inputs
+from noetl.net.inputs import DECISION_KEYS, ValueMismatch, form_inputs
 from noetl.output import JSON
 from noetl.playbook.source import TEXT_BYTES_MAX
 
@@ -102,7 +102,7 @@ def _question(input: dict[str, JSON]) -> ForSignal:
     form = input.get("form") or {}
     try:
         form_inputs(form)
-    except Misfit as misfit:
+    except ValueMismatch as misfit:
         raise BadField("form", str(misfit)) from None
     title, text = (_text(input, key) if input.get(key) else "" for key in ("title", "text"))
     question = ForSignal(name=_text(input, "signal"), title=title, text=text, data=input.get("data"), form=form)

@@ -4,7 +4,7 @@ match next_move(work, at):
     case RunTask() as called: fact = take(work, called, await tool(called), at)
     case Answered() as called: fact = take(work, called, called.output, at)
     case Decided(fact): …
-    case Park() | Wait() | Over(): …
+    case Park() | Wait() | FrameEnded(): …
 advance(work.frame, fact)
 """
 
@@ -20,7 +20,7 @@ from noetl.engine.apply import put
 from noetl.engine.breakpoints import hold_at_task
 from noetl.engine.facts import ForPermit, FrameParked, TaskDone
 from noetl.engine.limits import BadKey, key_of
-from noetl.engine.moves import Answered, Decided, Move, Over, Park, RunTask, Wait, Work
+from noetl.engine.moves import Answered, Decided, FrameEnded, Move, Park, RunTask, Wait, Work
 from noetl.engine.parking import DELAY_S_MAX, PARKING, BadField, document_text, is_amount, waits_for, with_iteration
 from noetl.engine.scopes import ctx_misfit, is_foreign, misfit, split
 from noetl.engine.stored import ValueTooLarge, stored_bytes
@@ -92,7 +92,7 @@ def next_move(work: Work, at: datetime, keychain: dict[str, JSON] | None = None)
     """
     pipeline, frame, place = work.pipeline, work.frame, work.place
     if not 0 <= frame.pc < len(pipeline.tasks):
-        return Over()
+        return FrameEnded()
     if frame.until is not None and at < frame.until and frame.answer is None:
         return Wait(frame.until)
     task = pipeline.tasks[frame.pc]

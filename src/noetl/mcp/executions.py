@@ -18,7 +18,7 @@ from noetl.output import JSON
 from noetl.session.analysis import PlaybookDifference, compare, explain_step
 from noetl.session.errors import UsageError
 from noetl.session.execution import Execution
-from noetl.session.protocol import ForkWish, Standing
+from noetl.session.protocol import ForkSpec, Standing
 from noetl.session.sources import PlaybookFile, RegisteredPath
 from noetl.session.what_if import WhatIf, require_ended
 from noetl.views.log import instant
@@ -205,7 +205,7 @@ async def fork(context: VerbContext, asked: ForkArguments) -> Answer:
     if asked.text is not None or asked.path is not None:
         source = context.source(asked.path, asked.text)
         await context.require_runnable(source)
-    wanted = ForkWish(source, asked.at, asked.from_step, asked.workload, asked.failed_only)
+    wanted = ForkSpec(source, asked.at, asked.from_step, asked.workload, asked.failed_only)
     planned = await session.plan_fork(execution.id, wanted)
     answer: Answer = {"fork_of": execution.id, "plan": msgspec.to_builtins(planned)}
     if not asked.dry_run:

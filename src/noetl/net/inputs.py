@@ -63,7 +63,7 @@ _KEYS: dict[str, frozenset[InputType]] = {  # key → the types that it belongs 
 }
 
 
-class Misfit(Exception):
+class ValueMismatch(Exception):
     """A value does not fit; the message says what is expected."""
 
 
@@ -99,7 +99,7 @@ class CompiledInput(NamedTuple):
         return any(getattr(self.field, key) is not None for key in _KEYS)
 
     def fit(self, value: JSON) -> JSON:
-        """The value in its type: text from a command line or a form becomes a number, a boolean. Raises Misfit."""
+        """The value in its type: text from a command line or a form becomes a number. Raises ValueMismatch."""
         if value is None and self.nullable:
             return None
         value = _converted(self.field.type, value)
@@ -110,8 +110,8 @@ class CompiledInput(NamedTuple):
         for index, each in enumerate(value):
             try:
                 found.append(self.items.fit(each))
-            except Misfit as misfit:
-                raise Misfit(f"item {index}: {misfit}") from None
+            except ValueMismatch as misfit:
+                raise ValueMismatch(f"item {index}: {misfit}") from None
         return found
 
     def _check(self, value: JSON) -> None:
@@ -121,23 +121,23 @@ class CompiledInput(NamedTuple):
 
             near = get_close_matches(str(value)[:_NAME_CHARS], list(map(str, field.enum)), n=1)
             hint = f'; did you mean "{near[0]}"?' if near else ""
-            raise Misfit(f"expected one of {', '.join(map(describe.value, field.enum[:NAMES_MAX]))}{hint}")
+            raise ValueMismatch(f"expected one of {', '.join(map(describe.value, field.enum[:NAMES_MAX]))}{hint}")
         if self.pattern is not None and not _matches(self.pattern, value):
-            raise Misfit(f"expected text that matches {field.pattern}")
+            raise ValueMismatch(f"expected text that matches {field.pattern}")
         if field.format is not None and not has_format(value, field.format):
-            raise Misfit(f"expected text of the format {field.format}")
+            raise ValueMismatch(f"expected text of the format {field.format}")
         measured, unit = _measured(field.type, value), _unit(field.type)
         if field.min is not None and measured < _measured_bound(field.type, field.min):
-            raise Misfit(f"expected at least {field.min}{unit}")
+            raise ValueMismatch(f"expected at least {field.min}{unit}")
         if field.max is not None and measured > _measured_bound(field.type, field.max):
-            raise Misfit(f"expected at most {field.max}{unit}")
+            raise ValueMismatch(f"expected at most {field.max}{unit}")
 
 
 def _matches(pattern: Pattern, text: str) -> bool:
     try:
         return pattern.search(Meter(), text) is not None
     except TemplateError as error:  # a limit
-        raise Misfit(error.message) from None
+        raise ValueMismatch(error.message) from None
 
 
 def _unit(type: InputType) -> str:
@@ -168,13 +168,15 @@ def _instant(text: JSON) -> datetime:
         raise ValueError from None
 
 
-def _wrong(type: InputType, value: JSON) -> Misfit:
+def _wrong(type: InputType, value: JSON) -> ValueMismatch:
     got = describe.type_of(value)
-    return Misfit(f"expected {WORDS[type]}" + ("" if got == "text" and type in _TEXTS | _DATES else f", got {got}"))
+    return ValueMismatch(
+        f"expected {WORDS[type]}" + ("" if got == "text" and type in _TEXTS | _DATES else f", got {got}")
+    )
 
 
 def _converted(type: InputType, value: JSON) -> JSON:
-    """The value in the form that the log keeps. Raises Misfit."""
+    """The value in the form that the log keeps. Raises ValueMismatch."""
     converted = _CONVERTERS[type](value)
     if converted is UNSET:
         raise _wrong(type, value)
@@ -269,7 +271,7 @@ class Inputs:
                 continue
             try:
                 workload[name] = self._value(each, given.get(name, UNSET), is_stored, folder)
-            except Misfit as misfit:
+            except ValueMismatch as misfit:
                 problems.append(InputProblem(name, str(misfit)))
         return FittedInputs(workload, tuple(problems[:PROBLEMS_MAX]))
 
@@ -282,11 +284,11 @@ class Inputs:
                 continue
             try:
                 if name not in given and each.required:
-                    raise Misfit(f"missing: it is required{_described(each.field)}; {_give(name)}")
+                    raise ValueMismatch(f"missing: it is required{_described(each.field)}; {_give(name)}")
                 value = self._value(each, given.get(name, UNSET), lambda _: False, None)
                 if value is not None:
                     _check_secret(value)
-            except Misfit as misfit:
+            except ValueMismatch as misfit:
                 problems.append(InputProblem(f"{SECRETS_PREFIX}{name}", str(misfit)))
         return tuple(problems[:PROBLEMS_MAX])
 
@@ -300,11 +302,11 @@ class Inputs:
         field, default = each.field, each.default
         if value is UNSET:
             if each.required:
-                raise Misfit(f"missing: it is required{_described(field)}")
+                raise ValueMismatch(f"missing: it is required{_described(field)}")
             return None if default is UNSET else _placed(field, default, folder)
         if is_stored(value):
             if field.type not in ("string", "list", "map") or each.limited:
-                raise Misfit(f"expected {WORDS[field.type]}, got a large value that cannot be checked")
+                raise ValueMismatch(f"expected {WORDS[field.type]}, got a large value that cannot be checked")
             return value
         return each.fit(value if default is UNSET else merge(default, value))
 
@@ -324,15 +326,15 @@ def _give(name: str) -> str:
 
 
 def _check_secret(value: str) -> None:
-    """Raises Misfit."""
+    """Raises ValueMismatch."""
     if len(value) < SECRET_CHARS_MIN:
-        raise Misfit(f"expected at least {SECRET_CHARS_MIN} characters: a shorter value cannot be masked")
+        raise ValueMismatch(f"expected at least {SECRET_CHARS_MIN} characters: a shorter value cannot be masked")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:  # its text would show the value
-        raise Misfit("expected Unicode text") from None
+        raise ValueMismatch("expected Unicode text") from None
     if size > SECRET_BYTES_MAX:
-        raise Misfit(f"expected at most {SECRET_BYTES_MAX:,} bytes (SECRET_BYTES_MAX)")
+        raise ValueMismatch(f"expected at most {SECRET_BYTES_MAX:,} bytes (SECRET_BYTES_MAX)")
 
 
 def _credential(each: CompiledInput) -> Credential:
@@ -386,25 +388,25 @@ _FORM_KEYS = {"type", "desc", "default", "required", "enum", "pattern", "min", "
 
 
 def form_inputs(form: Mapping[str, JSON]) -> Inputs:
-    """The fields that a task asks a person for, declared like inputs. Raises Misfit."""
+    """The fields that a task asks a person for, declared like inputs. Raises ValueMismatch."""
     if type(form) is not dict or len(form) > FORM_FIELDS_MAX:
-        raise Misfit(f"expected a mapping of at most {FORM_FIELDS_MAX} fields")
+        raise ValueMismatch(f"expected a mapping of at most {FORM_FIELDS_MAX} fields")
     fields: dict[str, CompiledInput] = {}
     for name, written in form.items():
         if type(written) is not dict or not written.keys() <= _FORM_KEYS:
-            raise Misfit(f'"{name}": expected a mapping with {", ".join(sorted(_FORM_KEYS))}')
+            raise ValueMismatch(f'"{name}": expected a mapping with {", ".join(sorted(_FORM_KEYS))}')
         if name in DECISION_KEYS:
-            raise Misfit(f'"{name}" is part of every answer: choose another name')
+            raise ValueMismatch(f'"{name}" is part of every answer: choose another name')
         faults: list[InputFault] = []
         try:
             field = convert({"type": "string", **written, "name": name, "at": ()}, InputField)
             compiled = _compiled(field, field.default, faults)
             if compiled is not None and compiled.default is not UNSET:
                 compiled = compiled._replace(default=compiled.fit(compiled.default))
-        except (ValidationError, Misfit) as error:
-            raise Misfit(f'"{name}": {error}') from None
+        except (ValidationError, ValueMismatch) as error:
+            raise ValueMismatch(f'"{name}": {error}') from None
         if compiled is None:
-            raise Misfit(f'"{name}": {faults[0].message}')
+            raise ValueMismatch(f'"{name}": {faults[0].message}')
         fields[name] = compiled
     return Inputs(fields)
 
@@ -472,7 +474,7 @@ def _checked_enum(field: InputField, faults: list[InputFault]) -> tuple[JSON, ..
     for index, value in enumerate(field.enum):
         try:
             found.append(_converted(field.type, value))
-        except Misfit as misfit:
+        except ValueMismatch as misfit:
             faults.append(InputFault("bad-value", (*field.at, "enum", index), str(misfit)))
     return tuple(found)
 
@@ -502,7 +504,7 @@ def _checked_default(compiled: CompiledInput, playbook: Playbook, faults: list[I
     field, default = compiled.field, compiled.default
     try:
         return _placeable(field, default) or compiled.fit(default)
-    except Misfit as misfit:
+    except ValueMismatch as misfit:
         under_workload = field.name in playbook.workload
         at: Path = ("workload", field.name) if under_workload else (*field.at, "default")
         faults.append(InputFault("bad-value", at, f'the default of "{field.name}" does not fit: {misfit}'))

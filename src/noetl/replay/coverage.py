@@ -99,6 +99,6 @@ def _rules(pipeline: CompiledPipeline) -> Iterator[tuple[tuple[str, ...], Part]]
 
 
 def covered(found: Iterable[PlaybookCoverage]) -> dict[PartKind, tuple[int, int]]:
-    """Over several playbooks."""
+    """FrameEnded several playbooks."""
     counts = [{kind: each.count(kind) for kind in KINDS} for each in found]
     return {kind: (sum(each[kind][0] for each in counts), sum(each[kind][1] for each in counts)) for kind in KINDS}

@@ -11,7 +11,7 @@ from noetl.api.trials import TestsRequest, TestsResponse, WhatIfResponse
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.replay.trial_process import Ask, Done, ReadReply, TestsTrial, WhatIfTrial
 from noetl.server.child_process import ChildProcess, MessageTooLarge
-from noetl.server.services import RecordReads, WhatIfWish
+from noetl.server.services import RecordReads, WhatIfSpec
 
 PROCESSES_MAX: Final = 2  # at the same time
 WAITING_MAX: Final = 8
@@ -34,8 +34,8 @@ class TrialProcesses:
     async def test(self, request: TestsRequest) -> TestsResponse:
         return await self._run(TestsTrial(request=request), None, TestsResponse)
 
-    async def what_if(self, wish: WhatIfWish, reads: RecordReads) -> WhatIfResponse:
-        trial = WhatIfTrial(text=wish.text, executions=tuple(wish.executions), on_miss=wish.on_miss)
+    async def what_if(self, spec: WhatIfSpec, reads: RecordReads) -> WhatIfResponse:
+        trial = WhatIfTrial(text=spec.text, executions=tuple(spec.executions), on_miss=spec.on_miss)
         return await self._run(trial, reads, WhatIfResponse)
 
     async def _run(self, trial: TestsTrial | WhatIfTrial, reads: RecordReads | None, response: type[T]) -> T:

@@ -26,7 +26,7 @@ from noetl.views.documents import problem_document
 from noetl.views.explain import explain, explanation_text
 
 GraphForm: TypeAlias = Literal["json", "svg", "mermaid", "dot"]
-Wish: TypeAlias = Literal["check", "explain", "errors", "json", "svg", "mermaid", "dot"]
+AnalysisForm: TypeAlias = Literal["check", "explain", "errors", "json", "svg", "mermaid", "dot"]
 PROBLEMS_MAX: Final = 1_000  # of a playbook that an error lists
 FILE: Final = "playbook"  # the file name in the positions of problems
 
@@ -39,11 +39,11 @@ class TextAnalysis(Struct, frozen=True, kw_only=True):
     """What to do with a text. `errors` has no body: it only raises PlaybookError."""
 
     text: PlaybookTextRequest
-    wish: Wish
+    form: AnalysisForm
 
     def body(self, kinds: Kinds) -> bytes:
         """The body of the response. Raises PlaybookError, or TooLargeToDraw."""
-        match self.wish:
+        match self.form:
             case "check":
                 return _checked_body(self.text, kinds)
             case "explain":

@@ -45,8 +45,8 @@ from noetl.views.documents import (
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.iterations import LoopTable, LoopTables
 from noetl.views.log import events_of, readable
-from noetl.views.moments import ExecutionMoment, Fold, describe_moment, moment
 from noetl.views.runs import Runs
+from noetl.views.state_at import ExecutionMoment, Fold, describe_moment, moment
 from noetl.views.timeline import Timeline
 
 T = TypeVar("T")

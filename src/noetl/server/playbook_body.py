@@ -23,7 +23,7 @@ from noetl.net.notify import split_digest
 from noetl.playbook.source import parse
 from noetl.ports import PlaybookText
 from noetl.server.access import check_digest, check_playbook, check_readable, check_written, outside
-from noetl.server.analysis import FILE, TextAnalysis, UpgradedText, Wish, upgrade_and_check
+from noetl.server.analysis import FILE, AnalysisForm, TextAnalysis, UpgradedText, upgrade_and_check
 from noetl.server.analysis_processes import AnalysisProcesses
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
@@ -267,9 +267,9 @@ def _decode_json(body: bytes, kind: type[T]) -> T:
         raise ApiError(400, "bad-json", f"the body cannot be parsed: {reason}") from error
 
 
-async def analysed(context: AppContext, text: PlaybookTextRequest, wish: Wish) -> bytes:
+async def analysed(context: AppContext, text: PlaybookTextRequest, form: AnalysisForm) -> bytes:
     """The body of a response about a text. Raises PlaybookError, TooLargeToDraw, or ApiError."""
-    analysis = TextAnalysis(text=text, wish=wish)
+    analysis = TextAnalysis(text=text, form=form)
     if (processes := _processes(context, text)) is not None:
         async with context.cpu_pool.turn():
             return await processes.body(analysis)

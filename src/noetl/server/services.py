@@ -197,7 +197,7 @@ class RecordReads(Protocol):
     async def result(self, ref: dict[str, JSON]) -> bytes: ...
 
 
-class WhatIfWish(NamedTuple):
+class WhatIfSpec(NamedTuple):
     text: str
     executions: tuple[str, ...]
     on_miss: Literal["fail", "null"]
@@ -211,7 +211,7 @@ class Trials(Protocol):
 
     async def test(self, request: TestsRequest) -> TestsResponse: ...
 
-    async def what_if(self, wish: WhatIfWish, reads: RecordReads) -> WhatIfResponse: ...
+    async def what_if(self, spec: WhatIfSpec, reads: RecordReads) -> WhatIfResponse: ...
 
 
 class ServerSettings(NamedTuple):

@@ -25,7 +25,7 @@ from noetl.server.log_growth import LogGrowthWatch
 from noetl.server.log_readers import EnvelopeReader
 from noetl.server.services import Services
 from noetl.server.subscriptions import HEARTBEAT, POLL_S, RECONNECT, FeedSubscription, Subscriber, sse_message
-from noetl.views.printed import LineFilter
+from noetl.views.log_filter import LineFilter
 
 PAGE_FACTS: Final = 200
 PAGES_BYTES_MAX: Final = 16 << 20  # of all executions

@@ -16,7 +16,7 @@ from noetl.errors import NoetlError
 from noetl.ports import WorkerRegistry
 from noetl.server.log_readers import TIMELINES_MAX, TimelineCache
 from noetl.server.services import Services
-from noetl.views.stalls import PoolLoad, with_stalls
+from noetl.views.stall_reasons import PoolLoad, with_stalls
 from noetl.views.timeline import TimelineDocument
 
 SHARED_S: Final = 1.0  # a document is sent again for this time: it also contains what the log does not say

@@ -23,8 +23,8 @@ from noetl.views.debugging import (
     HoldDocument,
     Lines,
     OpenChildDocument,
+    PlaceScopes,
     Reads,
-    Scene,
     ScopesDocument,
     debug_document,
     with_held_children,
@@ -184,16 +184,16 @@ class LocalDebugger:
             return await LocalDebugger(self._session, child.execution_id)._own_document()
         return None
 
-    async def _scene(self, at: str | None) -> Scene:
+    async def _scopes_at(self, at: str | None) -> PlaceScopes:
         runs = await self._read()
-        return Scene((await self._program(runs))[0], runs.state, at)
+        return PlaceScopes((await self._program(runs))[0], runs.state, at)
 
     async def scopes(self, at: str | None = None) -> ScopesDocument:
-        return (await self._scene(at)).document()
+        return (await self._scopes_at(at)).document()
 
     async def evaluate(self, expression: str, at: str | None = None) -> EvaluationDocument:
         results = self._session.store.results
-        return await (await self._scene(at)).evaluate(expression, Reads(results.get, PageReader(results).item))
+        return await (await self._scopes_at(at)).evaluate(expression, Reads(results.get, PageReader(results).item))
 
     async def set_breakpoint(self, place: str, when: str | None = None, *, once: bool = False) -> None:
         await self._send(SetBreakpoint(place=place, when=when, once=once, by=local_user()))

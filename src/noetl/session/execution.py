@@ -18,7 +18,7 @@ from noetl.errors import Damaged, NotFound, Problem, Rejected
 from noetl.output import JSON, Failure, Output
 from noetl.session.declared import DeclaredWorkload
 from noetl.session.errors import ExecutionFailed, UsageError
-from noetl.session.protocol import ExecutionInfo, ForkWish, Session, Standing
+from noetl.session.protocol import ExecutionInfo, ForkSpec, Session, Standing
 from noetl.session.sources import MigrationNote
 from noetl.views.documents import (
     OutputLocation,
@@ -157,7 +157,7 @@ class Execution:
         `step`: only those of a step, a run, a frame or a call. `failed`: only those of calls that failed.
         `on_ownerless` is called once when the execution no longer has a process. Raises UsageError.
         """
-        from noetl.views.printed import CallFold, LineFilter
+        from noetl.views.log_filter import CallFold, LineFilter
 
         calls = CallFold(step)
         if failed or (step is not None and not follow):
@@ -281,7 +281,9 @@ class Execution:
         failed_only: bool = False,
     ) -> ForkPlan:
         """What `fork` with these arguments would keep and repeat. Nothing is started."""
-        return await self.session.plan_fork(self.id, _wish(playbook, workload, at, from_step, failed_only=failed_only))
+        return await self.session.plan_fork(
+            self.id, _fork_spec(playbook, workload, at, from_step, failed_only=failed_only)
+        )
 
     async def fork(
         self,
@@ -302,8 +304,8 @@ class Execution:
         Raises InputError when a secret input no longer has a value, Rejected when the execution runs, or was
         compensated.
         """
-        wish = _wish(playbook, workload, at, from_step, failed_only=failed_only)
-        return await self.session.fork(self.id, wish._replace(secrets=dict(secrets or {})))
+        spec = _fork_spec(playbook, workload, at, from_step, failed_only=failed_only)
+        return await self.session.fork(self.id, spec._replace(secrets=dict(secrets or {})))
 
     async def cancel(self, reason: str = "", *, compensate: bool = False) -> None:
         """End it and its children; running calls have 10 seconds.
@@ -337,18 +339,18 @@ class Execution:
         require_started(first, f"run it again: noetl run FILE{self.session.hint}")
 
 
-def _wish(
+def _fork_spec(
     playbook: str | Path | None,
     workload: Mapping[str, JSON] | None,
     at: int | None,
     from_step: str | None,
     *,
     failed_only: bool,
-) -> ForkWish:
-    return ForkWish(playbook, at, from_step, dict(workload or {}), failed_only)
+) -> ForkSpec:
+    return ForkSpec(playbook, at, from_step, dict(workload or {}), failed_only)
 
 
-def fork_origin(info: ExecutionInfo, wanted: ForkWish) -> ForkOrigin:
+def fork_origin(info: ExecutionInfo, wanted: ForkSpec) -> ForkOrigin:
     """What the new execution is forked from. Raises UsageError, or Rejected for one that is running."""
     if wanted.at is None and info.standing == "running":
         reason = f"{info.id} is running: pause it first, or name the last event that counts (--at SEQ)"

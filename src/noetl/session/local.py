@@ -46,7 +46,7 @@ from noetl.session.execution import (
     until_ended,
 )
 from noetl.session.local_admin import AuditedSaved, AuditedSecrets, StoredTokens, local_entry
-from noetl.session.protocol import GRACE_S, ExecutionInfo, ForkWish, Observer
+from noetl.session.protocol import GRACE_S, ExecutionInfo, ForkSpec, Observer
 from noetl.session.sources import (
     Dialect,
     LoadedPlaybook,
@@ -449,12 +449,12 @@ class LocalSession(SessionVerbs):
 
         return LazyProviders(self.store, served=False)
 
-    async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
+    async def plan_fork(self, execution_id: str, wanted: ForkSpec) -> ForkPlan:
         from noetl.session.local_forks import plan_fork
 
         return await plan_fork(self, execution_id, wanted)
 
-    async def fork(self, execution_id: str, wanted: ForkWish) -> Execution:
+    async def fork(self, execution_id: str, wanted: ForkSpec) -> Execution:
         from noetl.session.local_forks import prepare_fork
 
         fork, labels = await prepare_fork(self, execution_id, wanted), dict(wanted.labels)

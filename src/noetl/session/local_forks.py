@@ -18,7 +18,7 @@ from noetl.worker.task_files import TaskFiles
 if TYPE_CHECKING:
     from noetl.fork.plan import ForkPlan
     from noetl.session.local import LocalSession
-    from noetl.session.protocol import ForkWish
+    from noetl.session.protocol import ForkSpec
 
 
 class LocalFork(NamedTuple):
@@ -30,7 +30,7 @@ class LocalFork(NamedTuple):
     notes: StartNotes
 
 
-async def plan_fork(session: LocalSession, execution_id: str, wanted: ForkWish) -> ForkPlan:
+async def plan_fork(session: LocalSession, execution_id: str, wanted: ForkSpec) -> ForkPlan:
     playbooks = _playbooks(session)
     fork = await _prepare(session, execution_id, wanted, playbooks, listed=False)
     program = await playbooks.by_digest(fork.digest)
@@ -39,7 +39,7 @@ async def plan_fork(session: LocalSession, execution_id: str, wanted: ForkWish) 
     return (await planner.plan(session.clock.new_id(), program, start, session.clock.now())).plan
 
 
-async def prepare_fork(session: LocalSession, execution_id: str, wanted: ForkWish) -> LocalFork:
+async def prepare_fork(session: LocalSession, execution_id: str, wanted: ForkSpec) -> LocalFork:
     """The corrected text is registered. Raises StartRefused."""
     return await _prepare(session, execution_id, wanted, _playbooks(session), listed=True)
 
@@ -49,7 +49,7 @@ def _playbooks(session: LocalSession) -> Playbooks:
 
 
 async def _prepare(
-    session: LocalSession, execution_id: str, wanted: ForkWish, playbooks: Playbooks, *, listed: bool
+    session: LocalSession, execution_id: str, wanted: ForkSpec, playbooks: Playbooks, *, listed: bool
 ) -> LocalFork:
     """`listed` False: the text is kept, but is no version of its path."""
     old = Execution(session, execution_id)

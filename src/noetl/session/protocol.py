@@ -76,7 +76,7 @@ class ExecutionInfo(ExecutionHead):
                 return status
 
 
-class ForkWish(NamedTuple):
+class ForkSpec(NamedTuple):
     """What a fork runs, and what it keeps."""
 
     playbook: str | Path | PlaybookFile | None = None  # None: the text of the old execution
@@ -389,11 +389,11 @@ class Session(Protocol):
         """For calls that are made here; None: they are on a server."""
         ...
 
-    async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
+    async def plan_fork(self, execution_id: str, wanted: ForkSpec) -> ForkPlan:
         """What `fork` would keep and repeat. Nothing is started."""
         ...
 
-    async def fork(self, execution_id: str, wanted: ForkWish) -> Execution:
+    async def fork(self, execution_id: str, wanted: ForkSpec) -> Execution:
         """Start a new execution that keeps the finished work of this one.
 
         Raises StartRefused when the playbook cannot run, Rejected when nothing can be kept.

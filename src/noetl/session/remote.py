@@ -35,7 +35,7 @@ from noetl.session.declared import WorkloadSource, declared_in, values_for
 from noetl.session.errors import StartRefused, UsageError, unsupported
 from noetl.session.execution import Execution, SessionVerbs, StartNotes, until_ended
 from noetl.session.libs import parsed_with_libs, registered_with_libs
-from noetl.session.protocol import GRACE_S, ForkWish, NewToken, Observer
+from noetl.session.protocol import GRACE_S, ForkSpec, NewToken, Observer
 from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
 from noetl.worker.frame_driver import LogLine
@@ -291,7 +291,7 @@ class RemoteSession(SessionVerbs):
         self._observers.append(observer)
 
     async def rest(self, execution_id: str) -> Status:
-        seen = Followed(execution_id, State(execution_id=execution_id))
+        seen = FollowedExecution(execution_id, State(execution_id=execution_id))
         if execution_id not in self._started:
             await fold_log(self.log, execution_id, lambda event: apply(seen.state, event.fact, event.at))
             for observer in self._observers:
@@ -327,11 +327,11 @@ class RemoteSession(SessionVerbs):
     def credentials(self) -> None:
         return None  # a server never hands them out
 
-    async def plan_fork(self, execution_id: str, wanted: ForkWish) -> ForkPlan:
+    async def plan_fork(self, execution_id: str, wanted: ForkSpec) -> ForkPlan:
         request, name, text = await self._fork(execution_id, wanted)
         return (await self._send_fork(execution_id, replace(request, dry_run=True), name, text)).plan
 
-    async def fork(self, execution_id: str, wanted: ForkWish) -> Execution:
+    async def fork(self, execution_id: str, wanted: ForkSpec) -> Execution:
         request, name, text = await self._fork(execution_id, wanted)
         answer = await self._send_fork(execution_id, request, name, text)
         assert isinstance(answer.execution_id, str), "only a dry run starts nothing"
@@ -344,7 +344,7 @@ class RemoteSession(SessionVerbs):
         except PlaybookError as error:
             raise StartRefused(error.problems, text, None) from error
 
-    async def _fork(self, execution_id: str, wanted: ForkWish) -> tuple[ForkRequest, str, str]:
+    async def _fork(self, execution_id: str, wanted: ForkSpec) -> tuple[ForkRequest, str, str]:
         """The request, and the name and the text of the playbook."""
         source = None if wanted.playbook is None else find_source(wanted.playbook)
         if isinstance(source, PlaybookFile):
@@ -421,7 +421,7 @@ def _called_paths(tree: Tree | None) -> Iterator[tuple[str, int]]:
 # Following an execution with its children
 
 
-class Followed(NamedTuple):
+class FollowedExecution(NamedTuple):
     """An execution as its log shows it."""
 
     id: str
@@ -437,7 +437,7 @@ class _Follower:
         self._children: dict[str, asyncio.Task[None]] = {}
         self._worker_check: asyncio.Task[None] | None = None
 
-    async def follow(self, seen: Followed) -> None:
+    async def follow(self, seen: FollowedExecution) -> None:
         """Until it has ended or is paused."""
         self._worker_check = asyncio.ensure_future(self._look_for_workers(seen))
         async for each in self._client.stream(seen.id, seen.state.seq):
@@ -455,7 +455,7 @@ class _Follower:
             each.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _notify(self, seen: Followed, streamed: object) -> None:
+    def _notify(self, seen: FollowedExecution, streamed: object) -> None:
         if isinstance(streamed, StreamLine):
             for observer in self._observers:
                 observer.hear(LogLine(seen.id, streamed.frame, streamed.kind, streamed.words))
@@ -473,7 +473,7 @@ class _Follower:
 
     async def _follow_child(self, id: str) -> None:
         """A child that cannot be followed is not shown; its caller is."""
-        seen = Followed(id, State(execution_id=id))
+        seen = FollowedExecution(id, State(execution_id=id))
         with suppress(Unavailable, NotFound, Rejected):
             await self._wait_for_start(id)
             async for each in self._client.stream(id):
@@ -489,7 +489,7 @@ class _Follower:
             await self._client.clock.sleep(POLL_S)
         raise NotFound(f"no execution {id}")
 
-    async def _look_for_workers(self, seen: Followed) -> None:
+    async def _look_for_workers(self, seen: FollowedExecution) -> None:
         """No log shows whether a worker exists for what is due, so a quiet execution is asked about."""
         while True:
             seq = seen.state.seq

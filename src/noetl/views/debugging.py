@@ -236,7 +236,7 @@ class Lines:
 # Values
 
 
-class Scene:
+class PlaceScopes:
     """The scopes at a place, and the stored values that belong in them."""
 
     def __init__(self, program: Program, state: State, at: str | None) -> None:

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report
 from noetl.engine.facts import ForTime, FrameParked, TaskDone, TaskStarted
-from noetl.engine.moves import Answered, Decided, Over, Park, RunTask, Wait
+from noetl.engine.moves import Answered, Decided, FrameEnded, Park, RunTask, Wait
 from noetl.engine.pipeline import next_move, refused, take
 from noetl.engine.results import absent, recorded, restore
 from noetl.engine.scopes import is_foreign
@@ -38,7 +38,7 @@ from noetl.worker.stored_values import MissingValue, StoredValues
 from noetl.worker.tries import RetryPolicy, Tries, noted
 
 if TYPE_CHECKING:
-    from noetl.worker.printed import CallLog
+    from noetl.worker.call_logs import CallLog
     from noetl.worker.worker import Worker
 
 PARK_AFTER_S = 5.0  # a longer wait parks the frame
@@ -162,7 +162,7 @@ class FrameDriver:
                 case Wait(until):
                     if not await self._flush() or not await self._wait(until):
                         return
-                case Over():
+                case FrameEnded():
                     break
         else:
             if not self._stopped:

@@ -16,10 +16,10 @@ from noetl.failpoints import failpoint
 from noetl.output import JSON
 from noetl.paging import PageReader
 from noetl.ports import Claim, Grant, Link, LogSink, ResultStore, WorkQueue
+from noetl.worker.call_logs import LogWriter
 from noetl.worker.calls import ToolRun
 from noetl.worker.frame_driver import LOOK_S, FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
-from noetl.worker.printed import LogWriter
 from noetl.worker.refs import Lineage, Refs
 from noetl.worker.retry import RETRY_S
 from noetl.worker.stored_values import CACHED_BYTES

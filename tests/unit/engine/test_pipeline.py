@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import advance
 from noetl.engine.facts import ForBlock, ForChild, FrameParked, TaskDone
-from noetl.engine.moves import Answered, Decided, FramePlace, Over, Park, RunTask, Wait, Work
+from noetl.engine.moves import Answered, Decided, FrameEnded, FramePlace, Park, RunTask, Wait, Work
 from noetl.engine.pipeline import next_move, take
 from noetl.engine.state import Frame
 from noetl.net.program import CompiledPipeline
@@ -74,7 +74,7 @@ def test_asking_again_gives_the_same_move() -> None:
 def test_a_frame_that_is_over_has_no_move() -> None:
     ready = work("- {name: one, kind: noop}")
     fact = taken(ready, Output(data=1))
-    assert (fact.next, next_move(ready, AT)) == (-1, Over())
+    assert (fact.next, next_move(ready, AT)) == (-1, FrameEnded())
 
 
 def test_the_envelope_that_rules_and_later_tasks_read_d21() -> None:

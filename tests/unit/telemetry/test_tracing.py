@@ -41,7 +41,7 @@ class Kept:
         self.closed = True
 
 
-class Followed:
+class FollowedExecution:
     """An execution as control tells of it."""
 
     def __init__(self, runtime: MeasuredRuntime) -> None:
@@ -73,7 +73,7 @@ def test_an_execution_from_another_server_is_read_from_the_log_and_only_what_is_
 
     async def work() -> None:
         tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
-        tracing(Followed(runtime), log[middle:])
+        tracing(FollowedExecution(runtime), log[middle:])
         await tracing.close()
 
     asyncio.run(work())
@@ -87,8 +87,8 @@ def test_a_gap_is_read_from_the_log() -> None:
 
     async def work() -> None:
         tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
-        tracing(Followed(runtime), log[:3])
-        tracing(Followed(runtime), log[-1:])
+        tracing(FollowedExecution(runtime), log[:3])
+        tracing(FollowedExecution(runtime), log[-1:])
         await tracing.close()
 
     asyncio.run(work())
@@ -100,7 +100,7 @@ def test_spans_that_nobody_takes_are_dropped_and_counted() -> None:
 
     async def work() -> None:
         tracing = Tracing(Kept(shut=True), runtime.store, runtime.clock, runtime.metrics)
-        tracing(Followed(runtime), log)
+        tracing(FollowedExecution(runtime), log)
         await tracing.close()
 
     asyncio.run(work())
@@ -113,8 +113,8 @@ def test_more_facts_than_may_wait_are_dropped_and_counted() -> None:
 
     async def work() -> None:
         following = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
-        following(Followed(runtime), log[:1] * tracing.FACTS_MAX)
-        following(Followed(runtime), log)
+        following(FollowedExecution(runtime), log[:1] * tracing.FACTS_MAX)
+        following(FollowedExecution(runtime), log)
         assert dict(runtime.metrics.process.spans.values) == {"dropped": len(log)}
 
     asyncio.run(work())
@@ -127,8 +127,8 @@ def test_a_log_that_can_not_be_read_costs_its_own_spans_only() -> None:
     async def work() -> None:
         tracing = Tracing(door, runtime.store, runtime.clock, runtime.metrics)
         stray = [Event(9, log[0].at, FrameParked(frame="x#1", call=1, until=ForSignal(name="s")))]
-        tracing(Followed(runtime), stray)
-        tracing(Followed(runtime), log)
+        tracing(FollowedExecution(runtime), stray)
+        tracing(FollowedExecution(runtime), log)
         await tracing.close()
 
     asyncio.run(work())

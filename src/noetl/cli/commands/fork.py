@@ -16,7 +16,7 @@ from noetl.cli.options import Db, Detach, Format, Id, Server, Yes, app, confirme
 if TYPE_CHECKING:
     from noetl.fork.plan import ForkPlan
     from noetl.session.execution import Execution
-    from noetl.session.protocol import ForkWish, Session
+    from noetl.session.protocol import ForkSpec, Session
 
 SHOWN_MAX = 20  # runs of each kind that the plan lists
 
@@ -70,23 +70,23 @@ def fork(
 
     def command(reporter: Reporter) -> int:
         from noetl.cli.workload import read_secrets, read_workload
-        from noetl.session.protocol import ForkWish
+        from noetl.session.protocol import ForkSpec
 
         workload = partial(read_workload(None, sets or []).values_for, allow_extra=True)
-        wanted = ForkWish(playbook, at, from_step, workload, failed_only, secrets=read_secrets(secrets or ()))
+        wanted = ForkSpec(playbook, at, from_step, workload, failed_only, secrets=read_secrets(secrets or ()))
         return _fork(reporter, id, wanted, db, server, yes=yes, detach=detach)
 
     finish(format, command)
 
 
 def _fork(
-    reporter: Reporter, id: str, wanted: ForkWish, db: str | None, server: str | None, *, yes: bool, detach: bool
+    reporter: Reporter, id: str, wanted: ForkSpec, db: str | None, server: str | None, *, yes: bool, detach: bool
 ) -> int:
     from noetl.cli.execute import find
     from noetl.cli.runner import run_session
     from noetl.session.connect import resolve
 
-    async def plan(session: Session) -> tuple[Execution, ForkWish] | None:
+    async def plan(session: Session) -> tuple[Execution, ForkSpec] | None:
         execution = await find(reporter, session, id)
         planned = await session.plan_fork(execution.id, wanted)
         print_plan(reporter, planned)
@@ -96,7 +96,7 @@ def _fork(
         reporter.document({})
         return None
 
-    def start(session: Session, found: tuple[Execution, ForkWish]) -> Coroutine[object, object, Execution]:
+    def start(session: Session, found: tuple[Execution, ForkSpec]) -> Coroutine[object, object, Execution]:
         return session.fork(found[0].id, found[1])
 
     return run_session(reporter, resolve(db, server), plan, start, detach=detach, create=False)

@@ -111,12 +111,12 @@ def _base_url(document: OpenApiDocument, address: str | None) -> dict[str, JSON]
     return made if url is None else {**made, "default": url}
 
 
-def _start(operations: list[Operation], pages: dict[str, Pagination], wish: str | None) -> Operation:
-    if wish is not None:
+def _start(operations: list[Operation], pages: dict[str, Pagination], wanted: str | None) -> Operation:
+    if wanted is not None:
         for each in operations:
-            if wish == each.name or wish == each.where:
+            if wanted == each.name or wanted == each.where:
                 return each
-        raise DocumentError(f'there is no operation "{wish}" for --start; the README of an import lists the names')
+        raise DocumentError(f'there is no operation "{wanted}" for --start; the README of an import lists the names')
     return min(operations, key=lambda each: (each.method != "get", _needed(each), each.name not in pages))
 
 

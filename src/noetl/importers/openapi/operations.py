@@ -97,8 +97,8 @@ def operations_of(document: OpenApiDocument, only: tuple[str, ...]) -> list[Oper
         if len(found) == OPERATIONS_MAX:
             raise DocumentError(f"more than {OPERATIONS_MAX:,} operations; choose some with --only")
         given = raw.get("operationId")
-        wish = snake(given if isinstance(given, str) else f"{method} {path}", "operation")
-        made = _operation(document, (path, method), item, raw, unique(wish, found))
+        wanted = snake(given if isinstance(given, str) else f"{method} {path}", "operation")
+        made = _operation(document, (path, method), item, raw, unique(wanted, found))
         if made is not None:
             found[made.name] = made
     if not found:
@@ -177,8 +177,8 @@ def _parameters(
         if reason:
             document.note(where, f'the {place} parameter "{name}" is left out: {reason}')
         elif place != "header" or name.lower() not in _IGNORED_HEADERS:
-            wish = snake(name, "p")
-            key = unique(wish if wish not in taken else f"{wish}_{place}", taken)
+            wanted = snake(name, "p")
+            key = unique(wanted if wanted not in taken else f"{wanted}_{place}", taken)
             taken.add(key)
             yield _parameter(document, where, given, key)
 

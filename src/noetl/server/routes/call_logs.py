@@ -29,7 +29,7 @@ from noetl.server.params import (
 )
 from noetl.server.services import Services
 from noetl.server.subscriptions import SubscriberResponse
-from noetl.views.printed import CallFold, LineFilter
+from noetl.views.log_filter import CallFold, LineFilter
 
 STREAM: Final = "text/event-stream"
 StepParam = Annotated[

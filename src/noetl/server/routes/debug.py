@@ -44,8 +44,8 @@ from noetl.views.debugging import (
     EvaluationDocument,
     Lines,
     OpenChildDocument,
+    PlaceScopes,
     Reads,
-    Scene,
     ScopesDocument,
     debug_document,
     with_held_children,
@@ -65,7 +65,7 @@ async def debug(context: ContextParam, caller: CallerParam, execution_id: Execut
 @read_execution("/debug/scopes", "The scopes that templates see where something is held", 409)
 async def scopes(context: ContextParam, execution_id: ExecutionId, at: At = None) -> ScopesDocument:
     """Without `at`, the scopes of the whole execution. A value over 64 KiB is replaced by its size."""
-    return (await _scene(context, execution_id, at)).document()
+    return (await _scopes_at(context, execution_id, at)).document()
 
 
 @route(
@@ -82,7 +82,7 @@ async def evaluate(
     context: ContextParam, execution_id: ExecutionId, data: JSONBody[EvaluateRequest]
 ) -> EvaluationDocument:
     """Nothing is changed. An expression that reads the keychain gives `***`: secrets are not read."""
-    scene = await _scene(context, execution_id, data.at)
+    scene = await _scopes_at(context, execution_id, data.at)
     return await scene.evaluate(data.expression, Reads(context.services.results.get, context.loop_items.item))
 
 
@@ -201,10 +201,10 @@ def _read_lines(program: Program, text: str, path: str) -> Lines:
     return Lines(program, parse(text, path).document)
 
 
-async def _scene(context: AppContext, execution_id: str, at: str | None) -> Scene:
+async def _scopes_at(context: AppContext, execution_id: str, at: str | None) -> PlaceScopes:
     digest = await context.runs.query(checked_id(execution_id), lambda runs: runs.state.digest)
     program = await context.services.playbooks.by_digest(digest)
-    return await context.runs.query(execution_id, lambda runs: Scene(program, runs.state, at))
+    return await context.runs.query(execution_id, lambda runs: PlaceScopes(program, runs.state, at))
 
 
 ROUTES: Final = [

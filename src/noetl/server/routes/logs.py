@@ -43,9 +43,9 @@ from noetl.server.subscriptions import SubscriberResponse
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, StepOutputFold, state_document
 from noetl.views.fact_lines import FactLine, fact_line
 from noetl.views.log import events_of, name_of, readable
-from noetl.views.moments import ExecutionMoment, FactDocument, fact_document
 from noetl.views.runs import Runs
-from noetl.views.stalls import with_reasons
+from noetl.views.stall_reasons import with_reasons
+from noetl.views.state_at import ExecutionMoment, FactDocument, fact_document
 from noetl.views.timeline import TimelineDocument
 from noetl.views.why import Why, WhyFold, name_holders
 

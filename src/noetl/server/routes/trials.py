@@ -18,7 +18,7 @@ from noetl.server.auth import Caller
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.params import OF_LIST, OF_NOTHING, READ, AppContext, CallerParam, ContextParam, clean_text, route
-from noetl.server.services import Trials, WhatIfWish
+from noetl.server.services import Trials, WhatIfSpec
 
 _BODY_MAX: Final = 4 << 20  # a playbook and its tests
 FACTS_MAX: Final = 200_000  # of one execution
@@ -76,7 +76,7 @@ async def what_if(context: ContextParam, caller: CallerParam, data: JSONBody[Wha
             await reads.check(each)
     if not ids:
         raise NotFound("no execution of this path has ended")
-    return await _trials(context).what_if(WhatIfWish(data.text, tuple(ids), data.on_miss), reads)
+    return await _trials(context).what_if(WhatIfSpec(data.text, tuple(ids), data.on_miss), reads)
 
 
 _ENDED: Final = ("ok", "error", "cancelled")

@@ -7,7 +7,7 @@ import pytest
 from noetl.engine.state import State
 from noetl.views.fact_lines import LINE_CHARS_MAX, fact_line
 from noetl.views.log import folded
-from noetl.views.moments import ExecutionMoment, Fold, moment
+from noetl.views.state_at import ExecutionMoment, Fold, moment
 from noetl.views.timeline import Timeline
 from tests.unit.views.playing import NAMES, played, scenarios
 

@@ -10,7 +10,7 @@ from noetl.errors import Unavailable
 from noetl.masking import Mask
 from noetl.ports import PrintedLine
 from noetl.testing import FakeClock
-from noetl.worker.printed import FLUSH_S, LINE_BYTES_MAX, PENDING_BYTES_MAX, CallLog, LogWriter
+from noetl.worker.call_logs import FLUSH_S, LINE_BYTES_MAX, PENDING_BYTES_MAX, CallLog, LogWriter
 
 SECRET = "correct-horse-battery"  # of the tests
 

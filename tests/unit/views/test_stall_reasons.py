@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from noetl.testing.scenario import Player
-from noetl.views.stalls import INTERRUPTED, PoolLoad, with_reasons, with_stalls
+from noetl.views.stall_reasons import INTERRUPTED, PoolLoad, with_reasons, with_stalls
 from noetl.views.timeline import Timeline, TimelineDocument
 from noetl.views.why import why
 from tests.playbooks import kinds
