@@ -42,7 +42,7 @@ FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # the phase with faults lasts for one of th
 FAULT_EVERY_S = 0.8  # on average
 END_S = 300.0  # all executions end before
 LATE_S = 5.0  # at most: until a request that the store has delayed takes effect
-RECOVERY_S = TTL_S + 5.0  # after the end of all faults, an execution with due frames goes on within this time
+RECOVERY_S = TTL_S + 5.0  # after the end of all faults, an execution with due frames continues within this time
 
 
 class SimComponents(NamedTuple):
