@@ -66,7 +66,7 @@ def test_the_log_of_an_ended_execution_is_read_from_memory() -> None:
             assert [row.first_seq for row in await logs.read("e", 0, 1)] == [1]
         assert store.reads == 0
         await logs.read("e")
-        assert store.reads == 1, "no request waits for it now"
+        assert store.reads == 1, "the request has ended"
 
     asyncio.run(read())
 
