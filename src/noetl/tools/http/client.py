@@ -19,7 +19,7 @@ from noetl.tool import AddressPolicy, Call
 from noetl.tools.errors import InvalidInput, allow_hint
 from noetl.tools.http.auth import explain_missing_auth, send_with_auth
 from noetl.tools.http.encoding import ACCEPTED, BodyEncodingError
-from noetl.tools.http.interim import Connector
+from noetl.tools.http.framing import Connector
 from noetl.tools.http.request import BodyNotSent, HttpRequest, build_request, redirect_request, safe_url
 from noetl.tools.http.response import ResponseOptions, read_response
 
