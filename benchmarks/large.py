@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator
+from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -62,11 +63,12 @@ async def fill(
         made = ids or [clock.new_id() for _ in range(number)]
 
         def appends() -> Iterator[Append]:
-            for each in made:
+            for place, each in enumerate(made):
+                later = timedelta(milliseconds=place - number)
                 for row, body in zip(rows, bodies, strict=True):
                     last = row is rows[-1]
                     yield Append(
-                        each, row.first_seq, row.at, row.facts, owner, status if last else "running",
+                        each, row.first_seq, row.at + later, row.facts, owner, status if last else "running",
                         waits=waits if last and waits else None, encoded=body,
                     )  # fmt: skip
 

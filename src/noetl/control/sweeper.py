@@ -40,7 +40,8 @@ async def sweep(control: Control) -> None:
             await _sweep_one(control, await control.load(execution_id))
     await control.limits.sweep()
     await control.notifications.sweep()
-    _unload(control)
+    control.idle = {id: each for id, each in control.idle.items() if control.owners.is_current(id, each.owner)}
+    _unload(control, list(control.executions))
     control.dispatch.reconcile(control.executions)
     await control.dispatch.pump()
     control.timers.watch_leases()
@@ -52,6 +53,18 @@ async def load_all(control: Control, execution_ids: Sequence[str]) -> None:
         some = execution_ids[first : first + LOADED_AT_ONCE]
         await asyncio.gather(*(_load_one(control, execution_id) for execution_id in some))
         await control.dispatch.pump()
+
+
+async def adopt(control: Control, execution_ids: Sequence[str]) -> None:
+    """Load executions and continue them. Those that only wait leave memory at once, however many there are."""
+    await load_all(control, execution_ids)
+    for execution_id in execution_ids:
+        live = control.executions.get(execution_id)
+        if live is not None:
+            with suppress(*TRANSIENT):
+                await _sweep_one(control, live)
+    _unload(control, execution_ids)
+    await control.dispatch.pump()
 
 
 async def _load_one(control: Control, execution_id: str) -> None:
@@ -150,12 +163,12 @@ def _is_idle(control: Control, execution_id: str) -> bool:
     return idle is not None and (idle.due is None or idle.due > control.now())
 
 
-def _unload(control: Control) -> None:
-    """Remove executions from memory that have ended, that we no longer own, or that only wait."""
+def _unload(control: Control, execution_ids: Sequence[str]) -> None:
+    """Remove those from memory that have ended, that we no longer own, or that only wait."""
     is_current, now, after_s = control.owners.is_current, control.now(), control.settings.idle_s
-    control.idle = {id: each for id, each in control.idle.items() if is_current(id, each.owner)}
-    for execution_id, live in list(control.executions.items()):
-        if live.busy:
+    for execution_id in execution_ids:
+        live = control.executions.get(execution_id)
+        if live is None or live.busy:
             continue
         if not live.state.live:
             control.owners.on_ended(execution_id)

@@ -32,7 +32,7 @@ from noetl.control.ownership import ExecutionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.saved import SavedAtStart
-from noetl.control.sweeper import load_all, sweep
+from noetl.control.sweeper import adopt, sweep
 from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, NOTIFY_WAIT_S, SWEEP_S
 from noetl.engine import Event
 from noetl.engine.commands import Command, SetBreakpoint, Start
@@ -366,8 +366,8 @@ class EmbeddedRuntime:
         return live.state
 
     async def adopt_all(self, execution_ids: Sequence[str]) -> None:
-        """Continue those of the executions that have no owner."""
-        await load_all(self.control, execution_ids)
+        """Continue those of the executions that have no owner. Those that only wait do not stay in memory."""
+        await adopt(self.control, execution_ids)
 
     async def command(self, execution_id: str, command: Command) -> None:
         await self.control.command(execution_id, command)

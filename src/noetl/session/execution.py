@@ -402,9 +402,11 @@ async def list_executions(
     (only,) = wanted if len(wanted) == 1 else (None,)  # an ended one has the same status in the store, which finds it
     pattern = path if path is not None and any(each in path for each in "*?[") else None
     exact = path if pattern is None else None
+    prefix = re.split(r"[*?[]", pattern)[0] if pattern else ""
     filter = ExecutionFilter(
         status=only if only in ("ok", "error", "cancelled") else None, open_only=open_only, path=exact, labels=labels,
         since=since, until=until, roots=roots, waiting=waiting, search=search,
+        within=(f"{prefix}*",) if prefix else None,
     )  # fmt: skip
     while left:
         page = await listing.executions(PAGE, filter, before=before)

@@ -8,7 +8,8 @@ import pytest
 
 from noetl.control.deps import ControlSettings
 from noetl.control.live_execution import turn
-from noetl.engine.commands import Cancel, Pause, Resume
+from noetl.control.sweeper import adopt
+from noetl.engine.commands import Cancel, Pause, Resume, Signal
 from noetl.engine.moves import RunTask
 from noetl.errors import PlaybookError
 from noetl.net.program import Program
@@ -52,6 +53,24 @@ async def _make_idle(memory: MemoryRuntime, id: str, waits: int = 1) -> None:
     await memory.sweep()
     assert id in memory.control.idle
     assert id not in memory.control.executions
+
+
+def test_a_waiting_execution_that_is_taken_over_does_not_stay_in_memory() -> None:
+    memory = memory_runtime({"signal": SIGNAL}, settings=ControlSettings(idle_s=10.0))
+
+    async def work(memory: MemoryRuntime) -> None:
+        control = memory.control
+        await memory.start("signal", id="e")
+        await _make_idle(memory, "e")
+        control.idle.clear()  # as after the start of a process
+        await memory.start("signal", id="new")
+        await _parked(memory, "new")
+        await adopt(control, ["e", "new", "unknown"])
+        assert (*control.idle, *control.executions) == ("e", "new")  # the new one has not waited long enough
+        await memory.command("e", Signal(name="go"))
+        await memory.end("e")
+
+    run_in(memory, work)
 
 
 def test_a_signal_is_received_at_once() -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from noetl.ports import ALL_EXECUTIONS, ExecutionFilter, ExecutionHead
 from noetl.session.errors import UsageError
-from noetl.session.execution import MATCHES_SHOWN_MAX, PAGE, find_execution
+from noetl.session.execution import MATCHES_SHOWN_MAX, PAGE, find_execution, list_executions
+from noetl.session.protocol import Standing
 
 AT = datetime(2024, 1, 2, tzinfo=UTC)
 
@@ -23,6 +24,7 @@ class Heads:
 
     def __init__(self, *heads: ExecutionHead) -> None:
         self.heads = heads
+        self.wanted = ALL_EXECUTIONS  # the last filter
 
     async def head(self, execution_id: str) -> ExecutionHead:
         return next(each for each in self.heads if each.execution_id == execution_id)
@@ -39,6 +41,7 @@ class Heads:
     async def executions(
         self, limit: int = 100, wanted: ExecutionFilter = ALL_EXECUTIONS, *, before: str | None = None
     ) -> list[ExecutionHead]:
+        self.wanted = wanted
         heads = [each for each in self.heads if each.parent is None or not wanted.roots]
         ids = [each.execution_id for each in heads]
         first = 0 if before is None else ids.index(before) + 1
@@ -82,3 +85,22 @@ def test_last_is_the_newest_that_is_nobodys_child_however_many_children_there_ar
 def test_last_of_nothing_is_said() -> None:
     with pytest.raises(UsageError, match="no execution has been started yet"):
         found(Heads(), "last")
+
+
+def test_the_store_finds_executions_by_their_final_status_and_the_beginning_of_a_pattern() -> None:
+    async def wanted(status: Standing | set[Standing] | None = None, path: str | None = None) -> ExecutionFilter:
+        heads = Heads(head("01"))
+        _ = [each async for each in list_executions(heads, status=status, path=path)]
+        return heads.wanted
+
+    async def work() -> None:
+        assert (await wanted("error")).status == "error"
+        assert (await wanted({"ok", "error"})).status is None
+        interrupted = await wanted("interrupted")  # only a look at the owner tells it from a running one
+        assert (interrupted.status, interrupted.open_only) == (None, True)
+        assert (await wanted(path="orders/*")).within == ("orders/*",)
+        assert (await wanted(path="o[rs]d?")).within == ("o*",)
+        assert (await wanted(path="*")).within is None
+        assert (await wanted(path="orders/daily")).path == "orders/daily"
+
+    asyncio.run(work())
