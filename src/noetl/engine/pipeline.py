@@ -168,8 +168,7 @@ def take(
     if output.status == "error" or work.pipeline.reads_meta:
         output = _with_defaults(work, task, output, at, ms)
     input_hash = called.input_hash if isinstance(called, RunTask) else None
-    scope = _scope_after(work, called, output) if task.rules or task.set else {}  # else nothing reads it
-    turn = _Turn(work, task, scope, at)
+    turn = _Turn(work, task, _scope_after(work, called, output) if task.rules or task.set else {}, at)
     written = _Written({}, [])
     try:
         if task.set and output.status == "ok":

@@ -172,15 +172,15 @@ _KNOWN = frozenset({("event", "name"), ("event", "status"), ("output", "status")
 _WORD = re.compile(r"""'[^']*'|"[^"]*"|[()\[\]{}]|\b(?:and|or|if)\b""")
 
 
-class Outcomes(NamedTuple):
+class StepEnds(NamedTuple):
     """The ends of a step, after which something may or must happen."""
 
     success: bool
     failure: bool
 
 
-_NEVER = Outcomes(success=False, failure=False)
-_BOTH = Outcomes(success=True, failure=True)
+_NEVER = StepEnds(success=False, failure=False)
+_BOTH = StepEnds(success=True, failure=True)
 
 
 def live_arcs(step: CompiledStep) -> list[CompiledArc]:
@@ -197,7 +197,7 @@ def live_arcs(step: CompiledStep) -> list[CompiledArc]:
             live.append(arc)
         if not step.inclusive:
             must = must_fire(arc, step)
-            taken = Outcomes(taken.success or must.success, taken.failure or must.failure)
+            taken = StepEnds(taken.success or must.success, taken.failure or must.failure)
     return live
 
 
@@ -234,25 +234,25 @@ def carries(arc: CompiledArc, step: CompiledStep) -> Carries:
     return "success" if may.success else "failure"
 
 
-def _may_fire(arc: CompiledArc, step: CompiledStep) -> Outcomes:
+def _may_fire(arc: CompiledArc, step: CompiledStep) -> StepEnds:
     """A guard is split at its `and`s; a part that reads only how the step ended is evaluated before the run."""
     if arc.when is False:
         return _NEVER
     if not (arc.takes_failure and isinstance(arc.when, Template)):
-        return Outcomes(success=True, failure=False)
+        return StepEnds(success=True, failure=False)
     after_success, after_failure = _values(arc.when, step)
-    may = Outcomes(False not in after_success, False not in after_failure)
+    may = StepEnds(False not in after_success, False not in after_failure)
     return may if any(may) else _BOTH  # a guard that can never hold is reported by other checks
 
 
-def must_fire(arc: CompiledArc, step: CompiledStep) -> Outcomes:
+def must_fire(arc: CompiledArc, step: CompiledStep) -> StepEnds:
     """After which ends the guard of the arc holds in every run."""
     if not isinstance(arc.when, Template):
-        return Outcomes(success=arc.takes_every_success, failure=False)
+        return StepEnds(success=arc.takes_every_success, failure=False)
     if not arc.takes_failure:
         return _NEVER
     after_success, after_failure = _values(arc.when, step)
-    return Outcomes(set(after_success) == {True}, set(after_failure) == {True})
+    return StepEnds(set(after_success) == {True}, set(after_failure) == {True})
 
 
 def _values(when: Template, step: CompiledStep) -> tuple[list[bool | None], list[bool | None]]:

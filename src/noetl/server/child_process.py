@@ -106,9 +106,12 @@ def limit_resources(*, cpu_s: int | None = None, nice: int = 0) -> None:
 
 
 def peak_kib() -> int:
-    """The most memory that this process has used; 0 where it is not known."""
-    try:
-        import resource
-    except ImportError:  # not on every platform
-        return 0
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    """The most memory that this process has used; 0 where it is not known.
+
+    `getrusage` would also count the memory of the parent at the time of its fork.
+    """
+    with suppress(OSError):  # only on Linux
+        for line in Path("/proc/self/status").read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1])
+    return 0

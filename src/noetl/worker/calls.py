@@ -83,10 +83,31 @@ class Toolbox:
             return failed("input", describe_mismatch(task.name, error))
         except (UnicodeError, Rejected) as error:
             return failed("input", f'task "{task.name}": {error}')
+        call = self._call(tool, called, context, results)
+        if called.folder is not None and not task.pure and (files := self._files(task, called.folder).digests):
+            context.use_files(files)
+        entry = call_credential(called) if called.keychain else None
+        try:
+            if entry is not None and self._keychain is not None:
+                call = call._replace(auth=await self._keychain.auth(entry))
+        except NoetlError as error:
+            return Output(status="error", error=failure_of(error))
+        try:
+            output = await tool.run(input, call)
+        except NotImplementedError:
+            return failed("tool", f'a task of kind "{task.kind}" can be checked, but not run yet')
+        except Exception as error:  # noqa: BLE001  # the boundary of a tool call (STYLE §2)
+            return failed("tool", f"{type(error).__name__}: {error}")
+        if tool.unjudged != "nothing":
+            output = cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
+        return output if task.schema is None else task.schema.applied(output)
+
+    def _call(self, tool: Tool, called: RunTask, context: CallContext, results: ResultStore) -> Call:
+        task = called.task
         execution_id, workload = called.scope["execution_id"], called.scope["workload"]
-        own = ExecutionResults(results, self._lineage, execution_id, workload, context.mask, called.origins)
+        own = ExecutionResults(results, self._lineage, execution_id, workload, context.mask, origins=called.origins)
         mask = context.mask() if called.keychain else None
-        call = Call(  # by position: with names, Python would make a dict for each call
+        return Call(  # by position: with names, Python would make a dict for each call
             called.key,
             called.attempt,
             execution_id,
@@ -105,23 +126,6 @@ class Toolbox:
             context.write,
             task.libs,
         )
-        if called.folder is not None and not task.pure and (files := self._files(task, called.folder).digests):
-            context.use_files(files)
-        entry = call_credential(called) if called.keychain else None
-        try:
-            if entry is not None and self._keychain is not None:
-                call = call._replace(auth=await self._keychain.auth(entry))
-        except NoetlError as error:
-            return Output(status="error", error=failure_of(error))
-        try:
-            output = await tool.run(input, call)
-        except NotImplementedError:
-            return failed("tool", f'a task of kind "{task.kind}" can be checked, but not run yet')
-        except Exception as error:  # noqa: BLE001  # the boundary of a tool call (STYLE §2)
-            return failed("tool", f"{type(error).__name__}: {error}")
-        if tool.unjudged != "nothing":
-            output = cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
-        return output if task.schema is None else task.schema.applied(output)
 
     async def _credential(self, called: RunTask, context: CallContext, name: str) -> Auth:
         """Raises NotFound or Unavailable, with the name of the entry."""

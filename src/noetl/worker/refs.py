@@ -151,6 +151,7 @@ class ExecutionResults:
         execution_id: str,
         workload: Mapping[str, JSON],
         mask: Callable[[], Mask | None] = _no_mask,
+        *,
         origins: Sequence[str] = (),
     ) -> None:
         """`lineage` None: only results of this execution, and of its request. `origins`: it was forked from these.

@@ -22,7 +22,7 @@ def group() -> TyperGroup:
 def test_there_are_commands_for_playbooks_for_running_them_and_for_looking_at_what_ran() -> None:
     assert " ".join(group().commands) == (
         "init new check fmt explain test lsp mcp migrate schema tools run debug resume retry pause cancel signal fork backfill list show events logs output state"
-        " replay audit record what-if diff delete register saved server worker nats-users workers pools ui up doctor audit-log gc import playbooks triggers context token secrets"
+        " replay audit record what-if diff label delete register saved server worker nats-users workers pools ui up doctor audit-log gc import playbooks triggers context token secrets"
     )
 
 

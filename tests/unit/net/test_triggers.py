@@ -146,7 +146,7 @@ def test_missed_times_start_the_last_one_or_nothing() -> None:
         ("name: a, kind: webhook, path: x, verify: {hmac: {secret: shop_key, header: 'a b'}}", "the name of a header"),
         ("name: a, kind: interval, every_s: 60, workload: {x: '{{ ctx.x }}'}", '"ctx" is unknown here'),
         ("name: a, kind: interval, every_s: 60, workload: {x: '{{ request.body }}'}", '"request" is unknown here'),
-        ("name: a, kind: webhook, path: x, key: '{{ request. }}'", "expected"),
+        ("name: a, kind: webhook, path: x, key: '{{ request. }}'", 'a name is missing after "."'),
         ("name: a, kind: mqtt, topic: x", '"mqtt"'),
         ("name: a, kind: nats", 'needs "subject" or "stream"'),
         ("name: a, kind: nats, subject: a..b", "a subject consists of names"),

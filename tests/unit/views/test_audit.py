@@ -13,6 +13,7 @@ from msgspec.structs import replace
 import noetl.views.audit
 import noetl.views.compensation_audit
 import noetl.views.hold_audit
+import noetl.views.loop_audit
 from noetl.engine import Event, facts
 from noetl.engine.facts import Fact, Token
 from noetl.output import Failure, Output
@@ -447,7 +448,7 @@ def test_a_gap_is_found_where_it_is() -> None:
 
 
 def test_every_code_of_the_auditor_has_damage_planted_for_it() -> None:
-    modules = (noetl.views.audit, noetl.views.compensation_audit, noetl.views.hold_audit)
+    modules = (noetl.views.audit, noetl.views.compensation_audit, noetl.views.hold_audit, noetl.views.loop_audit)
     text = "".join(Path(str(each.__file__)).read_text() for each in modules)
     codes = set(re.findall(r'report\(\s*"([a-z-]+)"', text))
     assert codes == {code for _, expected in PLANTED.values() for _, code, _ in expected} | {"gap"}

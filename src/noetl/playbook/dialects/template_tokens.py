@@ -184,3 +184,40 @@ def _bound(tokens: list[TemplateToken]) -> frozenset[str]:
         if word == "for":
             names.add("loop")
     return frozenset(names)
+
+
+_LIST_FILTERS = frozenset({"length", "count", "first", "last", "map", "selectattr", "rejectattr", "list", "sum"})
+
+
+def is_list(template: ParsedTemplate, reading: PathRead) -> bool:
+    """Does a filter follow that only makes sense for a list?"""
+    behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
+    return behind[:1] == ["|"] and behind[1:] != [] and behind[1] in _LIST_FILTERS
+
+
+def is_number(template: ParsedTemplate, reading: PathRead) -> bool:
+    """Is the value compared with a number, or looked up in a list of numbers?"""
+    behind = template.tokens[reading.after : reading.after + 4]
+    words = [token.text for token in behind]
+    if words[:1] == ["not"]:
+        behind, words = behind[1:], words[1:]
+    operand = 2 if words[:2] in (["in", "["], ["in", "("]) else 1
+    compared = words[:1] and words[0] in ("==", "!=", "<", ">", "<=", ">=", "in")
+    return bool(compared) and len(behind) > operand and behind[operand].type == "integer"
+
+
+def has_default(template: ParsedTemplate, reading: PathRead) -> bool:
+    """Does the filter `default` follow?"""
+    behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
+    return behind in (["|", "default"], ["|", "d"])
+
+
+def optional_names(template: ParsedTemplate) -> set[str]:
+    """The names that have a default in a template, or that it asks for with `is defined`."""
+    made = set()
+    for reading in template.readings:
+        behind = [token.text for token in template.tokens[reading.after : reading.after + 3]]
+        asks = behind[:1] == ["is"] and {"defined", "undefined"} & set(behind[1:])
+        if not reading.parts and (asks or has_default(template, reading)):
+            made.add(reading.root)
+    return made

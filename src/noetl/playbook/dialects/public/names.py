@@ -21,7 +21,16 @@ from noetl.playbook.dialects.public.shapes import SQL
 from noetl.playbook.dialects.public.workload import WorkloadTemplates, constants
 from noetl.playbook.dialects.public.writes import written_names
 from noetl.playbook.dialects.rules import names_of
-from noetl.playbook.dialects.template_tokens import ParsedTemplate, PathRead, attribute, parse
+from noetl.playbook.dialects.template_tokens import (
+    ParsedTemplate,
+    PathRead,
+    attribute,
+    has_default,
+    is_list,
+    is_number,
+    optional_names,
+    parse,
+)
 from noetl.playbook.dialects.templates import compared_strings
 
 _RESERVED = frozenset({*language.SCOPES, "outcome", "args", "token", "result_ref", "vars"})
@@ -86,11 +95,11 @@ class Resolver:
     ) -> tuple[str, ...]:
         """The path that the author means: rows before a filter for lists, the status of a response as a number."""
         kind = self._result_kind(reading.root, place)
-        if _is_list(template, reading) and shapes.is_counted(kind, path):
+        if is_list(template, reading) and shapes.is_counted(kind, path):
             note = f"`{'.'.join(reading.path)}` before a filter for lists is the list of rows"
             self.book.note(place.step.body.start, "rows-as-list", note)
             return (*path, "rows")
-        if kind == "http" and path == ("status",) and (self.book.local or _is_number(template, reading)):
+        if kind == "http" and path == ("status",) and (self.book.local or is_number(template, reading)):
             return ("status_code",)
         return path
 
@@ -355,7 +364,7 @@ class Resolver:
         """A name in `workload` that is also written: the written value, once there is one."""
         count = len(reading.parts)
         text = "".join(attribute(part) for part in path)
-        if _defaulted(template, reading):
+        if has_default(template, reading):
             return f"ctx{text}", count
         note = f"`{path[0]}` is in `workload` and written later; the written value is read once there is one"
         self.book.note(place.step.body.start, "shadowed-workload", note)
@@ -392,45 +401,9 @@ class Resolver:
             self.sent.add(root)
             note = f'nothing provides "{root}"; it is `workload.{root}` if a caller sends it'
             self.book.note(place.step.body.start, "assumed-input", note)
-        if root in _tested(template):
+        if root in optional_names(template):
             return f"workload.{root}", 0
         return f"(workload{''.join(map(attribute, reading.path))} | default(none))", len(reading.parts)
-
-
-_LIST_FILTERS = frozenset({"length", "count", "first", "last", "map", "selectattr", "rejectattr", "list", "sum"})
-
-
-def _is_list(template: ParsedTemplate, reading: PathRead) -> bool:
-    """Does a filter follow that only makes sense for a list?"""
-    behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
-    return behind[:1] == ["|"] and behind[1:] != [] and behind[1] in _LIST_FILTERS
-
-
-def _is_number(template: ParsedTemplate, reading: PathRead) -> bool:
-    """Is the value compared with a number, or looked up in a list of numbers?"""
-    behind = template.tokens[reading.after : reading.after + 4]
-    words = [token.text for token in behind]
-    if words[:1] == ["not"]:
-        behind, words = behind[1:], words[1:]
-    operand = 2 if words[:2] in (["in", "["], ["in", "("]) else 1
-    compared = words[:1] and words[0] in ("==", "!=", "<", ">", "<=", ">=", "in")
-    return bool(compared) and len(behind) > operand and behind[operand].type == "integer"
-
-
-def _defaulted(template: ParsedTemplate, reading: PathRead) -> bool:
-    behind = [token.text for token in template.tokens[reading.after : reading.after + 2]]
-    return behind in (["|", "default"], ["|", "d"])
-
-
-def _tested(template: ParsedTemplate) -> set[str]:
-    """The names that have a default in a template, or that it asks for with `is defined`."""
-    made = set()
-    for reading in template.readings:
-        behind = [token.text for token in template.tokens[reading.after : reading.after + 3]]
-        asks = behind[:1] == ["is"] and {"defined", "undefined"} & set(behind[1:])
-        if not reading.parts and (asks or _defaulted(template, reading)):
-            made.add(reading.root)
-    return made
 
 
 def _own_status(template: ParsedTemplate, reading: PathRead) -> bool:
@@ -441,7 +414,7 @@ def _own_status(template: ParsedTemplate, reading: PathRead) -> bool:
 def _is_default(template: ParsedTemplate, reading: PathRead) -> bool:
     """Is it the argument of `default(…)` behind the same path of `ctx`, or does such a default follow?"""
     ahead = [token.text for token in template.tokens[max(reading.first - 2, 0) : reading.first]]
-    return ahead == ["default", "("] or (reading.root == "ctx" and _defaulted(template, reading))
+    return ahead == ["default", "("] or (reading.root == "ctx" and has_default(template, reading))
 
 
 def _payloads(book: Book) -> dict[tuple[str, bool], set[str]]:
@@ -471,7 +444,7 @@ def read_names(book: Book) -> None:
     constants(book)
     resolver.templates = WorkloadTemplates(book)
     found = [(leaf, place) for place, node in places(book) for leaf in _templates(node)]
-    resolver.optional = {name for leaf, _ in found if (parsed := parse(leaf.text)) for name in _tested(parsed)}
+    resolver.optional = {name for leaf, _ in found if (parsed := parse(leaf.text)) for name in optional_names(parsed)}
     for leaf, place in found:
         _rewrite(resolver, leaf, place)
     resolver.templates.finish()
