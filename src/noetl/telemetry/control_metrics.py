@@ -218,6 +218,8 @@ class FactMetrics:
         }
 
     def __call__(self, live: CommittedExecution, events: Sequence[Event]) -> None:
+        if not events:  # it has only been settled; it must not stay in memory for this
+            return
         self._unread.append((live, events))
         self._waiting += len(events)
         if self._waiting >= FACTS_MAX:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
+from noetl.control.live_execution import LiveExecution
 from noetl.engine.facts import StepDone
-from noetl.telemetry.control_metrics import FACTS_MAX
-from noetl.telemetry.metrics import PLAYBOOKS_MAX, make_registry
+from noetl.telemetry.control_metrics import FACTS_MAX, FactMetrics
+from noetl.telemetry.metrics import PLAYBOOKS_MAX, Metrics, make_registry
+from tests.unit.engine.test_results import program_of
 from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, rendered, run_in, run_whole
 
 TWO = """\
@@ -90,3 +94,12 @@ def test_paths_beyond_the_limit_share_one_label() -> None:
         runtime.metrics.playbook(f"known/{number}")
     run_in(runtime, lambda runtime: runtime.whole("p"))
     assert dict(runtime.metrics.facts.ended.values) == {("other", "ok"): 1}
+
+
+def test_a_commit_without_facts_does_not_keep_its_execution_in_memory() -> None:
+    live = LiveExecution("e", program_of(TWO), 1)
+    metrics = FactMetrics(Metrics())
+    alive = ref(live)
+    metrics(live, [])
+    del live
+    assert alive() is None
