@@ -36,7 +36,14 @@ def children() -> list[int]:
     """The processes of this process that analyse texts."""
     lists = Path("/proc/self/task").glob("*/children")
     found = [int(each) for file in lists for each in file.read_text().split()]
-    return [each for each in found if b"analysis_process" in Path(f"/proc/{each}/cmdline").read_bytes()]
+    return [each for each in found if b"analysis_process" in _command(each)]
+
+
+def _command(process: int) -> bytes:
+    try:
+        return Path(f"/proc/{process}/cmdline").read_bytes()
+    except OSError:
+        return b""  # it has ended since
 
 
 async def ask_all(api: Api) -> list[Answer]:

@@ -84,7 +84,7 @@ def test_each_action_is_copied_as_command_request_and_python(shared: UiServer, o
     assert copied(page, "Retry failed parts", "CLI") == f"noetl retry {id} --server {shared.url}"
     assert copied(page, "Run again", "CLI").startswith("noetl run demo/report@1 --set day=2026-01-31 --set count=3 ")
     assert copied(page, "Fork", "curl") == f"curl -X POST {shared.url}/executions/{id}/fork"
-    assert f'session.fork("{id}", ForkSpec())' in copied(page, "Fork", "Python")
+    assert f'(await session.execution("{id}")).fork()' in copied(page, "Fork", "Python")
     is_clean(screen)
 
 

@@ -7,7 +7,6 @@ export interface Action {
   method?: "GET"; // POST unless it is named
   cli: string; // without the server
   python: string | null; // one line, with `session`; null: there is no function for it
-  imports?: string; // another import
 }
 
 export type Form = "CLI" | "curl" | "Python";
@@ -38,7 +37,7 @@ export function textOf(action: Action, form: Form): string {
     return `curl ${action.method === "GET" ? "" : "-X POST "}${quoted(`${server()}${action.path}`)}${body}`;
   }
   return [
-    "import asyncio", "", "import noetl", ...(action.imports === undefined ? [] : [action.imports]), "", "",
+    "import asyncio", "", "import noetl", "", "",
     "async def main():",
     `    async with noetl.connect(${JSON.stringify(server())}) as session:`,
     `        ${action.python ?? ""}`, "", "",
@@ -81,8 +80,7 @@ export function startAction(path: string, version: number | undefined, digest: s
   };
 }
 
-/** `text`: an edited text; a command reads it from a file. */
-/** `secrets`: the names of secret inputs; their values are not shown. */
+/** `text`: an edited text; a command reads it from a file. `secrets`: the names of secret inputs; their values are not shown. */
 export function forkAction(
   id: string, wanted: { text?: string; at?: number; from_step?: string; failed_only?: boolean }, secrets: readonly string[] = [],
 ): Action {
@@ -93,7 +91,7 @@ export function forkAction(
     ...(step === undefined ? [] : [`--from ${quoted(step)}`]), ...(failedOnly === true ? ["--failed-only"] : []),
     ...secrets.map((name) => `--secret ${quoted(name)}`), "--yes",
   ];
-  const wish = [
+  const call = [
     ...(text === undefined ? [] : ['playbook="playbook.yaml"']), ...(at === undefined ? [] : [`at=${at}`]),
     ...(step === undefined ? [] : [`from_step=${JSON.stringify(step)}`]), ...(failedOnly === true ? ["failed_only=True"] : []),
     ...(secrets.length === 0 ? [] : [`secrets=${JSON.stringify(hidden)}`]),
@@ -103,7 +101,6 @@ export function forkAction(
     path: `/executions/${id}/fork`,
     body: secrets.length === 0 ? wanted : { ...wanted, secrets: hidden },
     cli: `noetl fork ${id} ${options.join(" ")}`,
-    python: `await session.fork(${JSON.stringify(id)}, ForkWish(${wish.join(", ")}))`,
-    imports: "from noetl.session.protocol import ForkWish",
+    python: `await (await session.execution(${JSON.stringify(id)})).fork(${call.join(", ")})`,
   };
 }
