@@ -94,7 +94,7 @@ def pictures(runs: Runs) -> Iterator[Picture]:
     yield Picture(
         "executions",
         "executions",
-        prepare=lambda page: expect(page.get_by_text("local").first).to_be_visible(),
+        prepare=lambda page: expect(page.get_by_role("img", name=re.compile("^Steps:")).first).to_be_visible(),
     )
     yield Picture("execution", f"executions/{runs.orders}?step=start")
     yield Picture("execution-waiting", f"executions/{runs.waiting}?step=review")

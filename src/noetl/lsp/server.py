@@ -31,7 +31,7 @@ from noetl.lsp.positions import Positions
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 
-DEBOUNCE_S: Final = 0.03  # after the last keystroke, before a check begins
+DEBOUNCE_S: Final = 0.015  # after the last keystroke, before a check begins
 GC_THRESHOLD: Final = 30_000  # objects between two collections of the youngest generation
 
 _SEVERITIES: Final[dict[Severity, lsp.DiagnosticSeverity]] = {
