@@ -53,6 +53,15 @@ def test_yaml_and_json_give_the_same_playbook() -> None:
     assert made.playbook == imported(document(), only=("orders",)).playbook
 
 
+def test_bounds_beyond_64_bits_are_left_out() -> None:
+    schema = {"type": "integer", "minimum": -9223372036854776000, "maximum": 9223372036854776000}
+    source = small({"parameters": [{"name": "seed", "in": "query", "schema": schema}]})
+    made = imported(source)
+    assert "9223372036854776000" not in made.playbook
+    by_yaml = import_openapi(b"# YAML\n" + json.dumps(source).encode(), "api.json", KINDS, ImportOptions())
+    assert by_yaml.playbook == made.playbook
+
+
 def test_an_edited_file_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "api.json").write_text(json.dumps(small({})))
     arguments = ("import", "openapi", f"{tmp_path}/api.json", "-o", f"{tmp_path}/out")

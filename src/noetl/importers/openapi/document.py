@@ -101,14 +101,30 @@ def read_document(data: bytes, name: str) -> OpenApiDocument:
 
 def _json(data: bytes, name: str) -> JSON:
     try:
-        return msgspec.json.decode(data)
+        root = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:
         raise DocumentError(f"{name}: this is not valid JSON: {error}") from error
+    _large_numbers_to_text(root)
+    return root
+
+
+def _large_numbers_to_text(root: JSON) -> None:
+    """As in YAML: a playbook contains no whole number beyond 64 bits. As a bound of an integer it has no effect."""
+    open_parts = [root]
+    while open_parts:
+        part = open_parts.pop()
+        items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+        for key, value in items:
+            if type(value) is int and not -(2**63) <= value < 2**63:
+                part[key] = str(value)
+            elif isinstance(value, dict | list):
+                open_parts.append(value)
 
 
 def _yaml(data: bytes, name: str) -> JSON:
     parsed = parse(data, name, bytes_max=BYTES_MAX, values_max=VALUES_MAX)
-    errors = [problem for problem in parsed.problems if problem.severity == "error"]
+    # A number that is too large stays text.
+    errors = [each for each in parsed.problems if each.severity == "error" and each.code != "bad-number"]
     if errors:
         first = errors[0]
         raise DocumentError(f"{name}:{first.line}:{first.column}: {first.message}")
