@@ -25,10 +25,11 @@ class LogWatch:
     def __init__(self) -> None:
         self._changed = asyncio.Event()
         self._has_ended = False
+        self._has_grown = False  # since the last call of `ended`
         self._or_grown = False  # it also waits for other facts than the end
 
     def on_commit(self, *, has_ended: bool) -> None:
-        self._has_ended = has_ended
+        self._has_ended, self._has_grown = has_ended, True
         if has_ended or self._or_grown:
             self._changed.set()
 
@@ -39,10 +40,13 @@ class LogWatch:
     async def ended(self, timeout_s: float, *, or_grown: bool) -> bool:
         """Wait for the end, or for any facts; whether the execution has ended."""
         self._or_grown = or_grown
+        if or_grown and self._has_grown:
+            self._changed.set()
         with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 await self._changed.wait()
         self._changed.clear()
+        self._has_grown = False
         return self._has_ended
 
 

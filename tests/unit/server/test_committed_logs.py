@@ -9,7 +9,7 @@ from noetl.clock import SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event, apply
 from noetl.ports import LogRow
-from noetl.server.committed_logs import LOG_BYTES_MAX, CommittedLogs
+from noetl.server.committed_logs import LOG_BYTES_MAX, CommittedLogs, LogWatch
 from noetl.views.log import events_of
 from tests.unit.views.playing import played
 
@@ -123,3 +123,13 @@ def test_a_request_that_looks_for_facts_wakes_before_the_end() -> None:
             assert await watch.ended(60, or_grown=True)
 
     asyncio.run(read())
+
+
+def test_facts_that_are_committed_before_a_request_waits_are_not_missed() -> None:
+    async def waited() -> bool:
+        watch = LogWatch()
+        watch.on_commit(has_ended=False)
+        async with asyncio.timeout(10):
+            return await watch.ended(3_600, or_grown=True)
+
+    assert asyncio.run(waited()) is False
