@@ -1,6 +1,7 @@
 """The calls that run in this process, in a file that survives its death: a call may have caused the death.
 
-The file is not synchronised with the disk. It must survive the process, but not a power failure.
+The file is not synchronised with the disk. It must survive the process, but not a power failure. It is mapped into
+memory: a write needs no system call, and the kernel keeps it when the process dies.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import suppress
+from mmap import mmap
 from pathlib import Path
 from typing import Final
 
@@ -21,8 +23,9 @@ from noetl.errors import Unavailable
 from noetl.ports import Epoch
 
 SLOT_BYTES: Final = 512  # of one call; a longer one is not written
+GROWTH_SLOTS: Final = 64
 SUFFIX: Final = ".calls"
-_FREE: Final = b"\0"
+_FREE: Final = 0
 _OPEN: Final = "SELECT 1 FROM heads WHERE execution_id = ? AND status NOT IN ('ok', 'error', 'cancelled')"
 
 
@@ -41,52 +44,65 @@ class RunningCalls:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._path: Path | None = None
-        self._descriptor = -1  # of our file; -1: no call has run
-        self._free: list[int] = []  # slots that were used before
-        self._slots = 0
+        self._path: Path | None = None  # of our file; None: no call has run
+        self._descriptor = -1
+        self._map: mmap | None = None
+        self._free: list[int] = []
         self._pid = os.getpid()
 
     def begin(self, execution_id: str, frame: str, epoch: Epoch) -> int:
         """The slot of the call, for `end`; -1: it could not be written."""
-        if self._descriptor < 0 and not self._create():
+        line = encode(_RunningCall(execution_id, frame, epoch, self._pid)) + b"\n"
+        if len(line) > SLOT_BYTES or not (self._free or self._grow()):
             return -1
-        line = encode(_RunningCall(execution_id, frame, epoch, self._pid))
-        if len(line) >= SLOT_BYTES:
-            return -1
-        if self._free:
-            slot = self._free.pop()
-        else:
-            slot, self._slots = self._slots, self._slots + 1
-        self._write(line + b"\n", slot)
+        assert self._map is not None
+        slot = self._free.pop()
+        start = slot * SLOT_BYTES
+        self._map[start : start + len(line)] = line
         return slot
 
     def end(self, slot: int) -> None:
-        if slot >= 0 and self._descriptor >= 0:
-            self._write(_FREE, slot)
+        if slot >= 0 and self._map is not None:
+            self._map[slot * SLOT_BYTES] = _FREE
             self._free.append(slot)
 
-    def _write(self, line: bytes, slot: int) -> None:
+    def _grow(self) -> bool:
+        """Whether there are more slots now. On a full disk there are none: the call runs without an entry."""
+        slots = len(self._map) // SLOT_BYTES if self._map is not None else 0
         try:
-            os.pwrite(self._descriptor, line, slot * SLOT_BYTES)
+            if self._path is None and not self._create():
+                return False
+            # Zeros are written, because writing to a mapped page that has no space on the disk would kill the process.
+            zeros = bytes(GROWTH_SLOTS * SLOT_BYTES)
+            if os.pwrite(self._descriptor, zeros, slots * SLOT_BYTES) < len(zeros):
+                return False
+            grown = mmap(self._descriptor, (slots + GROWTH_SLOTS) * SLOT_BYTES)
         except OSError:
-            return  # a full disk: the call runs without the entry
+            return False
+        if self._map is not None:
+            self._map.close()
+        self._map = grown
+        self._free.extend(reversed(range(slots, slots + GROWTH_SLOTS)))
+        return True
 
     def _create(self) -> bool:
         lock = self._database.lock
         if lock is None:
             return False
-        self._path = _calls_file(self._database.locks, lock.name)
-        with suppress(OSError):
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        return self._descriptor >= 0
+        path = _calls_file(self._database.locks, lock.name)
+        self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        self._path = path
+        return True
 
     def close(self) -> None:
-        if self._descriptor >= 0:
+        if self._map is not None:
+            self._map.close()
+            self._map = None
+            self._free.clear()
+        if self._path is not None:
             os.close(self._descriptor)
-            self._descriptor = -1
-            assert self._path is not None
             self._path.unlink(missing_ok=True)
+            self._path = None
         with suppress(Unavailable, OSError):  # the next process tries again
             for file in self._dead():
                 self._remove_if_over(file)
@@ -143,4 +159,4 @@ def _entries(file: Path) -> list[tuple[int, _RunningCall]]:
 def _clear(file: Path, slot: int) -> None:
     with suppress(OSError), file.open("r+b") as opened:
         opened.seek(slot * SLOT_BYTES)
-        opened.write(_FREE)
+        opened.write(bytes([_FREE]))

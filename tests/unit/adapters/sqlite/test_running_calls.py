@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import resource
+import signal
 from pathlib import Path
 
 from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.running_calls import SLOT_BYTES, RunningCalls
+from noetl.adapters.sqlite.running_calls import GROWTH_SLOTS, SLOT_BYTES, RunningCalls
 from noetl.engine.commands import Lose
 from tests.unit.adapters.sqlite_files import begun, on_file
 
@@ -61,3 +63,38 @@ def test_the_file_is_removed_with_its_process_and_damage_is_ignored(tmp_path: Pa
         assert calls.lost("e") == [Lose(frame="b#1", worker="process 7", epoch=(1, 2), held=1)]
 
     on_file(path, work)
+
+
+def test_more_calls_than_slots_are_all_found(tmp_path: Path) -> None:
+    path, frames = tmp_path / "noetl.db", [f"a#1[{index}]" for index in range(2 * GROWTH_SLOTS + 1)]
+
+    async def die(database: Database) -> None:
+        await begun(database, "e")
+        calls = RunningCalls(database)
+        for frame in frames:
+            assert calls.begin("e", frame, (1, 1)) >= 0
+
+    async def read(database: Database) -> None:
+        assert [each.frame for each in RunningCalls(database).lost("e")] == frames
+
+    on_file(path, die)
+    on_file(path, read)
+
+
+def test_without_space_for_the_file_a_call_runs_without_an_entry(tmp_path: Path) -> None:
+    async def work(database: Database) -> None:
+        calls = RunningCalls(database)
+        slots = [calls.begin("e", "a#1", (1, 1)) for _ in range(GROWTH_SLOTS)]
+        limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+        ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (GROWTH_SLOTS * SLOT_BYTES + 1, limits[1]))
+        try:
+            assert calls.begin("e", "b#1", (1, 1)) == -1
+            calls.end(-1)
+            calls.end(slots[3])
+            assert calls.begin("e", "c#1", (1, 1)) == slots[3]
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            signal.signal(signal.SIGXFSZ, ignored)
+
+    on_file(tmp_path / "noetl.db", work)
