@@ -15,10 +15,12 @@ from noetl.session.remote import RemoteSession
 from tests.api.servers import ApiServer, serve
 from tests.playbooks import HEAD
 
-SLOW = HEAD + (
+BLOCKING = HEAD + (
     "workload: {flag: no}\nworkflow:\n- step: start\n"
+    "  loop: {in: '{{ range(8) }}', iterator: n, spec: {mode: parallel, max_in_flight: 8}}\n"
     '  tool: {kind: shell, argv: [sh, -c, "until test -e $0; do sleep 0.05; done", "{{ workload.flag }}"]}\n'
 )
+WAITING = HEAD + "workflow:\n- step: start\n  tool: {kind: shell, argv: ['true']}\n"
 
 
 class Hurried(SystemClock):
@@ -29,11 +31,13 @@ class Hurried(SystemClock):
 
 
 def test_the_screen_reports_a_step_without_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The worker registry of this server is empty."""
+    """The worker registry of this server is empty, and its eight slots are taken."""
     flag = tmp_path / "flag"
 
     async def work(server: ApiServer) -> None:
-        body = {"text": SLOW, "workload": {"flag": str(flag)}}
+        blocking = {"text": BLOCKING, "workload": {"flag": str(flag)}}
+        await server.api.post("/executions", blocking, status=201)
+        body = {"text": WAITING}
         id = (await server.api.post("/executions", body, status=201))["execution_id"]
         session = RemoteSession(server.server.url, clock=Hurried())
         progress = Progress(id, session.clock)
@@ -52,7 +56,8 @@ def test_the_screen_reports_a_step_without_workers(tmp_path: Path, capsys: pytes
         await following
         said += capsys.readouterr().out
         waits = '… start  waits for a worker: the pool "default" has none'
-        assert [line for line in said.splitlines() if line.startswith("… ")] == [waits]
+        # A slow start of the step is reported once more: the registry is still empty.
+        assert {line for line in said.splitlines() if line.startswith("… ")} == {waits}
         assert said.splitlines()[-1].startswith("✓ start")
 
     serve(tmp_path, work)

@@ -12,7 +12,7 @@ import pytest
 
 from noetl.adapters.memory import MemoryResults
 from noetl.output import JSON, Failure, Output
-from noetl.tools.shell.process import INLINE_BYTES_MAX
+from noetl.tools.shell.process import AT_ONCE_BYTES, INLINE_BYTES_MAX
 from noetl.tools.shell.tool import ShellInput, ShellTool
 from tests.e2e.processes import Workspace
 from tests.playbooks import HEAD
@@ -161,6 +161,16 @@ def test_long_output_is_stored_completely() -> None:
     assert "stderr_ref" not in output.own["shell"]
     assert output.ref["meta"]["content_type"] == "text/plain; charset=utf-8"
     assert asyncio.run(results.get(output.ref)) == b"x" * length
+
+
+def test_output_that_is_read_in_large_chunks_keeps_its_order_and_its_last_line() -> None:
+    results = MemoryResults()
+    last = AT_ONCE_BYTES // 2  # lines: several times as many bytes
+    output = ran(ShellInput(sh=f"seq {last}; seq {last} >&2; exit 3"), results=results)
+    expected = "".join(f"{number}\n" for number in range(1, last + 1)).encode()
+    for stream in ("stdout_ref", "stderr_ref"):
+        assert asyncio.run(results.get(output.own["shell"][stream])) == expected
+    assert error_of(output).message.endswith(str(last))
 
 
 def test_long_json_is_parsed_and_long_errors_are_kept() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import fcntl
 import os
 import shutil
 import tempfile
@@ -28,11 +29,13 @@ from noetl.tools.shell.script import script_with_variables
 if TYPE_CHECKING:
     from noetl.tools.shell.tool import ShellInput
 
+STORED_CHUNK_BYTES = 1 << 20  # as result stores keep them
 INLINE_BYTES_MAX = 64 * 1024  # of each stream, in the output itself
 PARSED_BYTES_MAX = 64 * 1024 * 1024  # of standard output that is parsed as JSON
 CHUNK_BYTES = 64 * 1024  # the capacity of a pipe
 AT_ONCE_BYTES = 1 << 20  # of a stream that are read as fast as they arrive
-PAUSE = 16  # times the duration of a read: a program that prints more has to wait, and not the other calls
+LARGE_CHUNK_BYTES = 256 * 1024  # of the rest: a turn of the event loop costs as much as reading 64 KiB
+PAUSE = 32  # times the duration of a read: a program that prints more has to wait, and not the other calls
 PAUSE_S_MAX = 0.05
 INHERITED = ("PATH", "HOME", "LANG")
 PATH = "/usr/local/bin:/usr/bin:/bin"  # if the worker has no PATH
@@ -130,7 +133,7 @@ class CapturedStream:
         self.size += len(chunk)
         if self._forward is not None:
             self._forward(chunk)
-        self._tail = chunk if len(chunk) == CHUNK_BYTES else (self._tail + chunk)[-CHUNK_BYTES:]
+        self._tail = chunk if len(chunk) >= CHUNK_BYTES else (self._tail + chunk)[-CHUNK_BYTES:]
         if self._file is None and self.size > INLINE_BYTES_MAX:
             self._file = tempfile.TemporaryFile()  # noqa: SIM115  # closed at the end of the call
             self._file.write(self._head)
@@ -162,7 +165,7 @@ class CapturedStream:
         file = self._file
         assert file is not None
         file.seek(0)
-        while chunk := await asyncio.to_thread(file.read, CHUNK_BYTES * 4):
+        while chunk := await asyncio.to_thread(file.read, STORED_CHUNK_BYTES):
             yield chunk
 
 
@@ -270,14 +273,17 @@ class ShellProcess:
     def _read(self, pipe: int) -> None:
         captured, began = self._streams[pipe], self._loop.time()
         try:
-            chunk = os.read(pipe, CHUNK_BYTES)
+            chunk = os.read(pipe, LARGE_CHUNK_BYTES)
         except BlockingIOError:
             return
         if chunk:
+            few = captured.size <= AT_ONCE_BYTES
             captured.add(chunk)
             if captured.full:
                 self._full.set()
             elif captured.size > AT_ONCE_BYTES:
+                if few:
+                    _enlarge(pipe)
                 self._pause(pipe, min((self._loop.time() - began) * PAUSE, PAUSE_S_MAX))
         else:
             self._loop.remove_reader(pipe)
@@ -291,6 +297,13 @@ class ShellProcess:
     def _read_again(self, pipe: int) -> None:
         del self._pauses[pipe]
         self._loop.add_reader(pipe, self._read, pipe)
+
+
+def _enlarge(pipe: int) -> None:
+    """So that a turn reads more of it. Without the permission, or elsewhere than on Linux, it stays as it is."""
+    if hasattr(fcntl, "F_SETPIPE_SZ"):
+        with suppress(OSError):
+            fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, LARGE_CHUNK_BYTES)
 
 
 def _drain(pipe: int, captured: CapturedStream) -> None:
