@@ -7,7 +7,7 @@ from statistics import median
 from textwrap import fill
 from typing import NamedTuple
 
-from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, PEERS, WHOLE, Engine
+from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, PEERS, RESTATE, WHOLE, Engine
 from benchmarks.peers.orders import Measured
 
 Rounds = Mapping[int, Measured]  # by the number of the round, without failed rounds
@@ -27,6 +27,22 @@ A task does nothing and returns `{"n": 1}`; in W4 it fetches one page and decode
 page server, which runs in a separate process and delays each response by 1 ms. "Durable" means that the
 result of a step is synced to disk before the next step starts.
 """
+GOALS: Mapping[str, Mapping[str, float]] = {  # by engine; W5 is the most, the others are the least
+    EMBEDDED.name: {"W1": 3_500, "W2": 22_000, "W3": 2_800, "W4": 3_000, "W5": 0.20},
+    DISTRIBUTED.name: {"W1": 1_100, "W2": 10_000, "W3": 900, "W4": 1_600},
+}
+RESTATE_RATIO = 1.5  # the goal of W1 to W4, distributed
+PROFILES = {
+    (EMBEDDED.name, "W1"): "nearly half of a step is the commit with its sync, the rest many small functions",
+    (EMBEDDED.name, "W2"): "half of an iteration is the worker, half control; no function has a tenth",
+    (EMBEDDED.name, "W3"): "commits are shared: the CPU time of a start and three steps, in many small functions",
+    (EMBEDDED.name, "W4"): "a quarter is aiohttp, a seventh the commit with the page in it, a tenth JSON",
+    (EMBEDDED.name, "W5"): "two thirds are the import of modules",
+    (DISTRIBUTED.name, "W1"): "46 % of the server's Python time is writing to NATS, 18 % the commit",
+    (DISTRIBUTED.name, "W2"): "47 % of the CPU time is the server, 36 % are the workers",
+    (DISTRIBUTED.name, "W3"): "a quarter of the server's time is HTTP, a seventh PostgreSQL, a tenth writing to NATS",
+    (DISTRIBUTED.name, "W4"): "46 % of the CPU time are the workers, 29 % the server, 14 % PostgreSQL, 10 % NATS",
+}
 CLAIMS = """\
 ## Limits of this comparison
 
@@ -79,6 +95,9 @@ def render(report: Report) -> str:
         *_gaps(report),
         _smaller(report),
         _floor(report),
+        "## Goals",
+        "\n".join(_goals(report)),
+        _wrapped("[Performance](performance.md) shows where the time goes."),
         "## Ratios",
         _wrapped(
             "The median of the ratios of all rounds, with the lowest and the highest ratio in parentheses. A "
@@ -176,6 +195,33 @@ def _floor(report: Report) -> str:
     return _wrapped("The baseline in the same run, without an engine: " + "; ".join(told) + ".")
 
 
+def _goals(report: Report) -> Iterator[str]:
+    """Goals and figures. A goal that is missed says what the profile shows."""
+    yield "| | goal | figure | reached | what the profile shows |"
+    yield "|---|---|---|---|---|"
+    for engine in (EMBEDDED, DISTRIBUTED):
+        for workload, goal in GOALS[engine.name].items():
+            rounds = report.figures.get((engine.name, workload), {})
+            if not rounds:
+                continue
+            value = middle(rounds).value
+            reached = goal / value if workload == "W5" else value / goal
+            limit = f"{goal:.2f} s" if workload == "W5" else f"{number(goal)} {UNITS[workload]}"
+            shown = f"{value:.2f} s" if workload == "W5" else number(value)
+            profile = "" if reached >= 1 else PROFILES[engine.name, workload]
+            yield f"| {engine.title} {workload} | {limit} | {shown} | {_percent(reached)} | {profile} |"
+    for workload in GOALS[DISTRIBUTED.name]:
+        ours, theirs = (report.figures.get((name, workload), {}) for name in (DISTRIBUTED.name, RESTATE.name))
+        if each := _each_ratio(ours, theirs):
+            share = _percent(median(each) / RESTATE_RATIO)
+            yield f"| {DISTRIBUTED.title} {workload} to Restate | {RESTATE_RATIO} | {median(each):.2f} | {share} | |"
+
+
+def _percent(part: float) -> str:
+    """Rounded down, so that 100 % is a goal reached."""
+    return f"{int(part * 100)} %"
+
+
 def _ratios(report: Report, ours: Engine) -> Iterator[str]:
     workloads = [name for name in UNITS if name in ours.workloads]
     yield f"| {ours.title} to | " + " | ".join(workloads) + " |"
@@ -193,14 +239,18 @@ def _ratios(report: Report, ours: Engine) -> Iterator[str]:
 
 
 def ratio(ours: Rounds, theirs: Rounds, *, upside_down: bool = False) -> str:
-    """The ratio in each round, because the speed of the machine varies."""
-    each = [ours[turn].value / theirs[turn].value for turn in ours if turn in theirs]
+    each = _each_ratio(ours, theirs)
     if not each:
         return "–"
     if upside_down:
         each = [1 / value for value in each]
     spread = f" ({_times(min(each))}–{_times(max(each))})" if len(each) > 1 else ""
     return f"**{_times(median(each))}**{spread}"
+
+
+def _each_ratio(ours: Rounds, theirs: Rounds) -> list[float]:
+    """The ratio in each round, because the speed of the machine varies."""
+    return [ours[turn].value / theirs[turn].value for turn in ours if turn in theirs]
 
 
 def _times(value: float) -> str:

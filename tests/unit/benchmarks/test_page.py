@@ -59,6 +59,17 @@ def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -
     assert rows(render(REPORT), "Restate")[1][0] == "**2.8** (2.5–3.0)"
 
 
+def test_a_missed_goal_says_by_how_much_and_what_the_profile_shows() -> None:
+    page = render(REPORT)
+    assert rows(page, "**NoETL, embedded** W5") == [
+        ["0.20 s", "0.25 s", "80 %", "two thirds are the import of modules"]
+    ]
+    assert rows(page, "**NoETL, distributed** W1 to Restate") == [["1.5", "0.50", "33 %"]]
+    reached = {("noetl_embedded", "W1"): {0: Measured(3_501)}}
+    (cells,) = rows(render(REPORT._replace(figures=reached)), "**NoETL, embedded** W1")
+    assert cells == ["3,500 steps/s", "3,501", "100 %"]
+
+
 def test_whoever_was_not_measured_is_in_the_table_with_the_reason() -> None:
     page = render(REPORT)
     assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4]
