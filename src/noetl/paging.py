@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from typing import Final, Protocol, runtime_checkable
 
+from msgspec import Struct
 from msgspec.json import decode, encode
 
 from noetl.cache import BoundedCache
@@ -33,6 +34,12 @@ async def put_pages(results: ResultStore, execution_id: str, items: Sequence[JSO
     return {**ref, "meta": {**ref["meta"], "count": len(items)}}
 
 
+class _Page(Struct, frozen=True):
+    locator: JSON  # of the list
+    first: int  # the place of its first item
+    items: Sequence[JSON]
+
+
 class PageReader:
     """A reader of such lists with a cache of recent pages."""
 
@@ -40,13 +47,20 @@ class PageReader:
         self._results = results
         self._pages: BoundedCache[str, JSON] = BoundedCache(CACHED_PAGES)
         self._indexes: BoundedCache[str, JSON] = BoundedCache(CACHED_PAGES)
+        self._last = _Page(None, 0, ())  # the next item is usually in it
 
     async def item(self, ref: dict[str, JSON], place: int) -> JSON:
         """Raises NotFound, Damaged or Unavailable, as the store does."""
+        page = self._last
+        if page.locator != ref["locator"] or not 0 <= place - page.first < len(page.items):
+            page = self._last = await self._page(ref, place)
+        return page.items[place - page.first]
+
+    async def _page(self, ref: dict[str, JSON], place: int) -> _Page:
         index = await self._read(self._indexes, ref)
-        number, offset = divmod(place, index["size"])
-        page = await self._read(self._pages, index["pages"][number])
-        return page[offset]
+        number = place // index["size"]
+        items = await self._read(self._pages, index["pages"][number])
+        return _Page(ref["locator"], number * index["size"], items)
 
     async def _read(self, cache: BoundedCache[str, JSON], ref: dict[str, JSON]) -> JSON:
         key = str(ref["locator"])

@@ -129,7 +129,8 @@ class FrameDriver:
             if self.work.place.decides is not None:
                 await self.values.make_decision(self.work.place.decides)
                 return
-            if self._has_refs():
+            place = self.work.place
+            if place.stored or place.items is not None or self._has_results():
                 await self._read_refs()
             await self._run_pipeline()
         except Stopped:
@@ -331,11 +332,10 @@ class FrameDriver:
         # If the store stays unavailable, nothing is committed, and the call is repeated later.
         return await retry(self.worker.clock, lambda: self.result_policy.put(results, self.execution_id, body))
 
-    def _has_refs(self) -> bool:
-        """Whether the item or an earlier result may be in the result store. A new frame has no earlier results."""
-        frame, place = self.work.frame, self.work.place
-        earlier = frame.last is not None or frame.answer is not None or bool(frame.outputs)
-        return earlier or place.stored or place.items is not None
+    def _has_results(self) -> bool:
+        """Whether there are earlier results, which may be in the result store. A new frame has none."""
+        frame = self.work.frame
+        return frame.last is not None or frame.answer is not None or bool(frame.outputs)
 
     async def _read_refs(self) -> None:
         """Read the item and earlier results that were too large for the log (D44, D52)."""
@@ -345,7 +345,7 @@ class FrameDriver:
             if place.stored:
                 await self.values.fill()
                 place = self.work.place
-            for slot, ref in absent(frame).items():
+            for slot, ref in absent(frame).items() if self._has_results() else ():
                 if is_json(ref):  # a stored file is read by the task that resolves it
                     bodies[slot] = decode(await self.worker.refs.get(ref))
             if place.items is not None:

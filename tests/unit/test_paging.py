@@ -1,0 +1,35 @@
+"""Items of lists in the result store: read page by page, in any order, of several lists in turns."""
+
+from __future__ import annotations
+
+import asyncio
+
+from noetl.adapters.memory import MemoryResults
+from noetl.paging import CACHED_PAGES, PAGE_ITEMS, PageReader, put_pages
+
+
+def test_items_of_several_lists_are_read_in_any_order() -> None:
+    async def work() -> None:
+        results = MemoryResults()
+        lists = [[f"{name}{number}" for number in range(3 * PAGE_ITEMS + 7)] for name in "ab"]
+        refs = [await put_pages(results, "e", items) for items in lists]
+        reader = PageReader(results)
+        places = [0, 1, PAGE_ITEMS - 1, PAGE_ITEMS, PAGE_ITEMS - 1, len(lists[0]) - 1]
+        places += [number * 7_919 % len(lists[0]) for number in range(300)]
+        for place in places:
+            for ref, items in zip(refs, lists, strict=True):
+                assert await reader.item(ref, place) == items[place]
+
+    asyncio.run(work())
+
+
+def test_a_list_with_more_pages_than_are_cached_is_read_twice() -> None:
+    async def work() -> None:
+        results = MemoryResults()
+        items = list(range((CACHED_PAGES + 2) * PAGE_ITEMS))
+        ref = await put_pages(results, "e", items)
+        reader = PageReader(results)
+        for _ in range(2):
+            assert [await reader.item(ref, place) for place in range(0, len(items), 250)] == items[::250]
+
+    asyncio.run(work())
