@@ -152,3 +152,12 @@ def test_values_that_no_reducer_folds_name_where_one_is_declared_d47() -> None:
     ]
     misfit = {**error, "message": 'reducer "sum" of "ctx.words": text is no number'}
     assert len(summarized(status="error", error=misfit)) == 4
+
+
+def test_a_missing_value_of_the_workload_names_the_option_that_sets_it() -> None:
+    message = 'input of task "a": "{{ workload.day }}": workload.day is undefined'
+    error = {"kind": "template", "message": message, "step": "a", "run": "a#1"}
+    assert summarized(status="error", error=error)[3] == (
+        "`--set day=VALUE` of `noetl run` sets it, or a default under `workload:`"
+    )
+    assert len(summarized(status="error", error={**error, "message": "ctx.day is undefined"})) == 4

@@ -27,6 +27,7 @@ _STYLES: dict[str, Style] = {
 
 
 NEVER_BEGAN: Final = "it did not start: fix the error, and run it again"
+_NO_VALUE: Final = re.compile(r"\bworkload\.(\w+) is undefined$")
 _CONFLICT: Final = re.compile(r'write different values to "(ctx\.[^"]+)" and no reducer')
 
 
@@ -193,6 +194,9 @@ def _advice(document: ShowDocument, name: str, hint: str) -> str | None:
 
 def suggested_fix(error: ErrorDocument) -> str | None:
     """What to write in the playbook, where the error itself does not say it; None: unknown."""
+    missing = _NO_VALUE.search(error.message) if error.kind == "template" else None
+    if missing is not None:
+        return f"`--set {missing[1]}=VALUE` of `noetl run` sets it, or a default under `workload:`"
     conflict = _CONFLICT.search(error.message) if error.kind == "ctx-conflict" else None
     if conflict is None:
         return None
