@@ -126,6 +126,42 @@ def test_a_mistake_is_corrected_and_the_execution_is_forked(
     is_clean(screen)
 
 
+@pytest.mark.parametrize(("size", "scheme"), LOOKS)
+def test_two_executions_are_compared_and_their_steps_opened(
+    server: UiServer, open_screen: Opening, size: Size, scheme: Scheme
+) -> None:
+    failed, good = server.run(REPORT, day="2026-01-31", count=3), server.run(REPORT, day="2026-02-28", count=4)
+    screen = open_screen(server, size, scheme)
+    page = screen.open(f"executions/{failed}")
+    page.get_by_role("link", name="Compare").click()
+    expect(page.get_by_role("table")).to_have_count(0)  # nothing is compared before there is a choice
+    page.get_by_label("Other execution of this playbook").select_option(good)
+    workload = page.get_by_role("table", name="Workload").get_by_role("row")
+    expect(workload.filter(has_text="day").get_by_role("cell")).to_have_text(['"2026-01-31"', '"2026-02-28"'])
+    expect(workload.filter(has_text="count").get_by_role("cell")).to_have_text(["3", "4"])
+    load = page.get_by_role("table", name="Steps").get_by_role("row").filter(has_text="load")
+    expect(load.get_by_role("cell").nth(0)).to_contain_text("error")
+    expect(load.get_by_role("cell").nth(1)).to_contain_text("ok")
+    expect(load.get_by_role("cell").nth(2)).to_contain_text("status")
+    is_clean(screen)
+    load.get_by_title("Open load in A").click()
+    expect(page).to_have_url(re.compile(f"{failed}.*step=load"))
+    expect(inspector(page)).to_contain_text("ZeroDivisionError")
+    page.go_back()
+    expect(page.get_by_label("Other execution of this playbook")).to_have_value(good)
+    load.get_by_title("Open load in B").click()
+    expect(page).to_have_url(re.compile(f"{good}.*step=load"))
+    expect(inspector(page).get_by_role("heading", name="load#1")).to_be_visible()
+    page.go_back()
+    page.get_by_role("link", name="To the execution").click()
+    expect(page).to_have_url(re.compile(f"executions/{failed}$"))
+    # An execution compared with itself, by its id.
+    page.get_by_role("link", name="Compare").click()
+    page.get_by_label("Id of the other execution").fill(failed)
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_text("They do not differ, except for times.")).to_be_visible()
+
+
 def test_a_running_execution_is_forked_from_an_earlier_event(shared: UiServer, open_screen: Opening) -> None:
     id = shared.run(REPORT, day="2026-01-31", count=4)
     page = open_screen(shared).open(f"executions/{id}?seq=9")

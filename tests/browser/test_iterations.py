@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.browser import PHONE, Scheme, Screen, Size
 from tests.browser.conftest import Opening
-from tests.browser.execution import expect_status
+from tests.browser.execution import expect_status, step
 from tests.browser.playbooks import LOOP
 from tests.browser.server import UiServer
 from tests.conftest import Measuring
@@ -47,6 +47,11 @@ def heap_mb(screen: Screen) -> float:
     session.send("HeapProfiler.collectGarbage")
     found = session.send("Performance.getMetrics")["metrics"]
     return float(next(each["value"] for each in found if each["name"] == "JSHeapUsedSize")) / 1e6
+
+
+def painted_ms(page: Page) -> float:
+    painted: float = page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
+    return painted
 
 
 def rows(page: Page) -> Locator:
@@ -132,6 +137,12 @@ def test_100000_iterations_are_scrolled_and_filtered_in_time(
     figure("100,000 iterations: longest answer", screen.felt().input, at_most=ANSWER_MS, unit="ms", slack=SLACK)
     page.reload()  # the server has read the log
     expect(rows(page).first).to_be_visible()
-    painted: float = page.evaluate("() => performance.getEntriesByName('first-contentful-paint')[0].startTime")
-    figure("100,000 iterations: first paint, warm", painted, at_most=PAINT_MS, unit="ms", slack=SLACK)
+    figure("100,000 iterations: first paint, warm", painted_ms(page), at_most=PAINT_MS, unit="ms", slack=SLACK)
     figure("100,000 iterations: memory of scripts", heap_mb(screen), at_most=MEMORY_MB, unit="MB")
+    server.process.stop()
+    server.start_again()
+    page.reload()  # the server reads the log again; header and net do not wait for it
+    expect_status(page, "ok")
+    expect(step(page, "square")).to_be_visible()
+    figure("100,000 iterations: first paint, cold", painted_ms(page), at_most=PAINT_MS, unit="ms", slack=SLACK)
+    expect(rows(page).first).to_be_visible()

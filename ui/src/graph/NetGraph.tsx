@@ -10,7 +10,7 @@ import { type StepNode, StepCard } from "./StepCard";
 import { StepSearch } from "./StepSearch";
 import { GraphContext, type GraphState } from "./context";
 import "./graph.css";
-import { type Box, type Layout, boundsOf, computeLayout, startElk } from "./layout";
+import { type Box, type Layout, boundsOf, computeLayout, startWorker } from "./layout";
 import { NO_OVERLAY, type Overlay, mainStep } from "./overlay";
 import { ZOOM_MAX, ZOOM_MIN, firstView, fits, viewOf } from "./view";
 
@@ -21,7 +21,7 @@ interface NetGraphProps {
   onSelect?: (step: string) => void;
 }
 
-if (typeof Worker !== "undefined") startElk();
+if (typeof Worker !== "undefined") startWorker();
 
 type AnyEdge = ArcEdge;
 type Flow = ReactFlowInstance<Node, AnyEdge>;

@@ -1,8 +1,7 @@
-/** Positions of steps and arcs. A web worker computes them with ELK; large nets use the layout of the server. */
+/** Positions of steps and arcs. A web worker computes them; large nets use the layout of the server. */
 
 import type { Graph } from "../api/types";
-import { labelOf, labelSize, sizeOf, type Size } from "./measure";
-import { fittingZoom, panesOf } from "./view";
+import { labelOf, labelSize, type Size } from "./measure";
 
 export type Direction = "RIGHT" | "DOWN";
 
@@ -18,74 +17,8 @@ export interface Layout {
   arcs: { points: Point[]; label: Point | null }[]; // labels by their centre
 }
 
-export const ELK_STEPS_MAX = 100; // steps; larger nets would take too long
-
-interface ElkBox extends Point {
-  id: string;
-}
-
-export interface ElkResult {
-  children?: ElkBox[];
-  edges?: {
-    id: string;
-    sections?: { startPoint: Point; bendPoints?: Point[]; endPoint: Point }[];
-    labels?: (Point & Size)[];
-  }[];
-}
-
-export function elkGraph(graph: Graph, direction: Direction) {
-  return {
-    id: "net",
-    layoutOptions: {
-      "elk.algorithm": "layered",
-      "elk.direction": direction,
-      "elk.edgeRouting": "ORTHOGONAL",
-      "elk.spacing.nodeNode": "28",
-      "elk.spacing.edgeNode": "18",
-      "elk.spacing.edgeEdge": "14",
-      "elk.layered.spacing.nodeNodeBetweenLayers": direction === "DOWN" ? "30" : "44",
-      "elk.layered.spacing.edgeNodeBetweenLayers": "14",
-      "elk.layered.considerModelOrder.strategy": "NODES_AND_EDGES",
-      "elk.layered.nodePlacement.strategy": "NETWORK_SIMPLEX",
-      "elk.layered.nodePlacement.favorStraightEdges": "true",
-      "elk.edgeLabels.placement": "CENTER",
-    },
-    children: graph.steps.map((step) => ({
-      id: `s${step.place}`,
-      ...sizeOf(step),
-      ...(step.role === "end" ? { layoutOptions: { "elk.layered.layering.layerConstraint": "LAST" } } : {}),
-    })),
-    edges: graph.arcs.map((arc, index) => {
-      const label = labelOf(arc);
-      return {
-        id: `a${index}`,
-        sources: [`s${arc.start}`],
-        targets: [`s${arc.to}`],
-        labels: label === null ? [] : [{ text: label, ...labelSize(label) }],
-      };
-    }),
-  };
-}
-
-export function layoutFromElk(graph: Graph, result: ElkResult): Layout {
-  const boxes = new Map((result.children ?? []).map((each) => [each.id, each]));
-  const arcs = new Map((result.edges ?? []).map((each) => [each.id, each]));
-  return {
-    steps: graph.steps.map((step) => {
-      const { x, y } = boxes.get(`s${step.place}`) ?? { x: 0, y: 0 };
-      return { x, y, ...sizeOf(step) };
-    }),
-    arcs: graph.arcs.map((_, index) => {
-      const found = arcs.get(`a${index}`);
-      const section = found?.sections?.[0];
-      const label = found?.labels?.[0];
-      return {
-        points: section ? [section.startPoint, ...(section.bendPoints ?? []), section.endPoint] : [],
-        label: label ? { x: label.x + label.width / 2, y: label.y + label.height / 2 } : null,
-      };
-    }),
-  };
-}
+const STEPS_MAX = 100; // larger nets would take too long
+const ARCS_MAX = 200;
 
 /** The layout of the server, with the box sizes of its own drawings. */
 export function layoutFromServer(graph: Graph): Layout {
@@ -96,42 +29,6 @@ export function layoutFromServer(graph: Graph): Layout {
       return { points, label: points[Math.floor(points.length / 2)] ?? null };
     }),
   };
-}
-
-let worker: Worker | null = null;
-let requests = 0;
-
-/** Starts the worker. It loads a large file first, so call this early. */
-export function startElk(): Worker {
-  worker ??= new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
-  return worker;
-}
-
-/** Rejects when there is no worker, or ELK fails. */
-function runElk(graph: Graph, direction: Direction): Promise<ElkResult> {
-  const elk = startElk();
-  requests += 1;
-  const id = requests;
-  return new Promise((resolve, reject) => {
-    const stop = () => {
-      elk.removeEventListener("message", listen);
-      elk.removeEventListener("error", broken);
-    };
-    const listen = (event: MessageEvent<{ id: number; layout?: ElkResult; error?: string }>) => {
-      if (event.data.id !== id) return;
-      stop();
-      if (event.data.layout !== undefined) resolve(event.data.layout);
-      else reject(new Error(event.data.error));
-    };
-    const broken = () => {
-      stop();
-      worker = null;
-      reject(new Error("the layout worker has crashed"));
-    };
-    elk.addEventListener("message", listen);
-    elk.addEventListener("error", broken);
-    elk.postMessage({ id, graph: elkGraph(graph, direction) });
-  });
 }
 
 /** The bounding box of steps, labels and arcs. */
@@ -150,20 +47,47 @@ export function boundsOf(graph: Graph, layout: Layout): Box {
   return points.length === 0 ? { x: 0, y: 0, width: 1, height: 1 } : { x, y, width: Math.max(...xs) - x, height: Math.max(...ys) - y };
 }
 
-const COMFORTABLE_ZOOM = 0.8; // a net that fits like this is drawn from left to right
+let worker: Worker | null = null;
+let requests = 0;
 
-/** By the shape of the pane: the direction in which the net fits, or else fills fewer panes. `room`: its size. */
+/** Starts the worker. It loads a file first, so call this early. */
+export function startWorker(): Worker {
+  worker ??= new Worker(new URL("./layout.worker.ts", import.meta.url), { type: "module" });
+  return worker;
+}
+
+/** Rejects when there is no worker, or it fails. */
+function askWorker(graph: Graph, room: Size): Promise<Layout> {
+  const asked = startWorker();
+  requests += 1;
+  const id = requests;
+  return new Promise((resolve, reject) => {
+    const stop = () => {
+      asked.removeEventListener("message", listen);
+      asked.removeEventListener("error", broken);
+    };
+    const listen = (event: MessageEvent<{ id: number; layout: Layout }>) => {
+      if (event.data.id !== id) return;
+      stop();
+      resolve(event.data.layout);
+    };
+    const broken = () => {
+      stop();
+      asked.terminate();
+      worker = null;
+      reject(new Error("the layout worker has failed"));
+    };
+    asked.addEventListener("message", listen);
+    asked.addEventListener("error", broken);
+    asked.postMessage({ id, graph, room });
+  });
+}
+
+/** `room`: the size of the pane. */
 export async function computeLayout(graph: Graph, room: Size): Promise<Layout> {
-  if (graph.steps.length > ELK_STEPS_MAX) return layoutFromServer(graph);
+  if (graph.steps.length > STEPS_MAX || graph.arcs.length > ARCS_MAX) return layoutFromServer(graph);
   try {
-    const right = layoutFromElk(graph, await runElk(graph, "RIGHT"));
-    const wide = boundsOf(graph, right);
-    if (fittingZoom(wide, room) >= COMFORTABLE_ZOOM) return right;
-    const down = layoutFromElk(graph, await runElk(graph, "DOWN"));
-    const high = boundsOf(graph, down);
-    const [panesRight, panesDown] = [panesOf(wide, room), panesOf(high, room)];
-    if (panesRight !== panesDown) return panesRight < panesDown ? right : down;
-    return fittingZoom(wide, room) >= fittingZoom(high, room) ? right : down;
+    return await askWorker(graph, room);
   } catch {
     return layoutFromServer(graph);
   }

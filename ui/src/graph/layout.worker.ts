@@ -1,19 +1,9 @@
-/** Runs ELK in a web worker, so that a slow layout does not block the page. */
+/** Lays out nets in a web worker, so that a slow layout does not block the page. */
 
-import ELK, { type ElkNode } from "elkjs/lib/elk.bundled.js";
+import type { Graph } from "../api/types";
+import { layoutForRoom } from "./layered";
+import type { Size } from "./measure";
 
-interface LayoutRequest {
-  id: number;
-  graph: ElkNode;
-}
-
-const elk = new ELK();
-
-self.onmessage = async (event: MessageEvent<LayoutRequest>) => {
-  const { id, graph } = event.data;
-  try {
-    self.postMessage({ id, layout: await elk.layout(graph) });
-  } catch (error) {
-    self.postMessage({ id, error: String(error) });
-  }
+self.onmessage = ({ data: { id, graph, room } }: MessageEvent<{ id: number; graph: Graph; room: Size }>) => {
+  self.postMessage({ id, layout: layoutForRoom(graph, room) });
 };

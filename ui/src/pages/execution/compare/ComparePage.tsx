@@ -53,12 +53,13 @@ function ExecutionCell({ label, execution }: { label: string; execution: Compare
   );
 }
 
-function Side({ side }: { side: StepSide }) {
+/** Opens the step in its execution. */
+function Side({ label, id, step, side }: { label: string; id: string; step: string; side: StepSide }) {
   if (side == null) return <span className="faint">did not run</span>;
   const { runs = 0, status = "", seconds = 0, calls = 0, retries = 0 } = side;
   return (
     <span className="row wrap numbers">
-      <StatusBadge status={status === "" ? "running" : status} />
+      <Link to={`/executions/${id}?step=${encodeURIComponent(step)}`} title={`Open ${step} in ${label}`}><StatusBadge status={status === "" ? "running" : status} /></Link>
       {status !== "" && <span>{duration(seconds)}</span>}
       {runs > 1 && <span>×{runs}</span>}
       <span className="faint">{calls} {calls === 1 ? "call" : "calls"}{retries > 0 && `, ${retries} retries`}</span>
@@ -105,8 +106,8 @@ function DifferenceView({ difference }: { difference: ExecutionDifference }) {
             {steps.map((each) => (
               <tr key={each.step} className={each.same ? "" : "differs"}>
                 <th scope="row">{each.step}</th>
-                <td><Side side={each.a} /></td>
-                <td><Side side={each.b} /></td>
+                <td><Side label="A" id={a.id} step={each.step} side={each.a} /></td>
+                <td><Side label="B" id={b.id} step={each.step} side={each.b} /></td>
                 <td>{each.differs.join(", ")}</td>
               </tr>
             ))}
