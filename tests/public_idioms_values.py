@@ -5,6 +5,33 @@ from __future__ import annotations
 from tests.public_idioms import HEAD, book
 
 VALUES = {
+    "a task that writes after an error, too": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool:
+              - name: parse
+                kind: python
+                code: 'result = {"x": 1 / 0}'
+                set: {made: "{{ output }}", x: "{{ output.data.x }}", ctx.kept: 1}
+                spec:
+                  policy:
+                    rules:
+                    - {when: "{{ output.status == 'error' }}", then: {do: continue}}
+                    - {else: {then: {do: continue}}}
+              - name: last
+                kind: noop
+                input: {made: "{{ made }}", x: "{{ x }}"}
+            """
+        ),
+        [
+            '{do: continue, set: {ctx.made: "{{ output.data }}", ctx.x: "{{ output.data.x | default(none) }}"}}',
+            'set: {ctx.made: "{{ output.data }}", ctx.x: "{{ output.data.x }}", ctx.kept: 1}',
+            "- {else: {then: {do: continue}}}",
+        ],
+        {"scope-chosen", "set-after-error"},
+    ),
     "a default that a template computes": (
         book(
             """\

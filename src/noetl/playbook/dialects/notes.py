@@ -114,6 +114,7 @@ NOTES: dict[str, str] = {
     "payload-whole": "`args` of an arc is a single value, so its keys are unknown.",
     "reference-name": "A reference is assigned to a name that does not end in `_ref`.",
     "result-name": "The data of a task, formerly `result`, is now read as `data`.",
+    "set-after-error": "`set` of a task that continues after an error is also written by the rule that continues it.",
     "set-prev": "`_prev` is read-only. The value is written to `step.prev` instead.",
     "set-shared": "`set_shared` has become a write to `ctx`, with a reducer if it named one.",
     "template-in-code": "Templates in the code of a python task are not evaluated. Pass values with `input`.",

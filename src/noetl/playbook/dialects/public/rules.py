@@ -99,6 +99,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     writes.step_vars,
     writes.iterations,
     writes.shared_vars,
+    writes.continued_sets,
     writes.bare_sets,
     head.entry_step,
     guards.text_guards,
