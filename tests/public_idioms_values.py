@@ -4,7 +4,64 @@ from __future__ import annotations
 
 from tests.public_idioms import HEAD, book
 
+SQL_TYPES = """\
+keychain: [{name: pg, kind: stored}]
+workload: {n: 3, name: x, day: '2024-01-31'}
+workflow:
+- step: start
+  tool:
+    kind: postgres
+    auth: pg
+    command: |
+      SELECT '{{ n }} hours AS {{ n | int }} AS x' AS kept, {{ n | int }} AS total, {{ n | int }} * {{ n | int }} AS square;
+      SELECT now() - INTERVAL '{{ n }} hours', interval '{{ n }}' DAY, DATE '{{ day }}', timestamp with time zone '{{ day }}';
+      SELECT jsonb_build_object('n', {{ n }}, 'name', '{{ name }}', 'in', concat('a {{ n }}', {{ n }}, upper('{{ name }}')));
+      SELECT format('%s, {{ name }}', (SELECT {{ n }}), '{{ name }}'::text), jsonb_build_array('x', 'it''s');
+"""
+
 VALUES = {
+    "values of SQL that need a type": (
+        book(SQL_TYPES),
+        [
+            "{{ (workload.n) ~ ' hours AS ' ~ (workload.n | int) ~ ' AS x' }} AS kept",
+            "{{ workload.n | int }}::bigint AS total, {{ workload.n | int }}::bigint * {{ workload.n | int }}::bigint AS square",
+            "now() - CAST({{ (workload.n) ~ ' hours' }} AS INTERVAL), CAST({{ (workload.n) ~ ' DAY' }} AS interval)",
+            "CAST('{{ workload.day }}' AS DATE), CAST('{{ workload.day }}' AS timestamp with time zone)",
+            "jsonb_build_object('n', {{ workload.n }}::jsonb, 'name', '{{ workload.name }}'::text, 'in', concat(",
+            "concat({{ 'a ' ~ (workload.n) }}::text, {{ workload.n }}::text, upper('{{ workload.name }}')))",
+            "format({{ '%s, ' ~ (workload.name) }}::text, (SELECT {{ workload.n }}), '{{ workload.name }}'::text)",
+            "jsonb_build_array('x', 'it''s')",
+        ],
+        {"one-transaction"},
+    ),
+    "arcs that read events of the public engine": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, input: {n: 1}, code: result = n}
+              next:
+                spec: {mode: exclusive}
+                arcs:
+                - {step: each, when: "{{ event.name == 'call.done' and output.data > 0 }}"}
+                - {step: late, when: "{{ event.name == 'call.error' }}"}
+            - step: each
+              loop: {in: [1], iterator: x}
+              tool: {kind: noop}
+              next: {arcs: [{step: late, when: "{{ event.name == 'call.done' }}"}]}
+            - step: late
+              tool: {kind: noop}
+              next: {arcs: [{step: end, when: "{{ event.name == 'step.exit' }}"}]}
+            """
+        ),
+        [
+            "event.name == 'step.done' and output.data > 0",
+            "event.name == 'step.failed'",
+            "arcs: [{step: late, when: \"{{ event.name == 'loop.done' }}\"}]",
+            "arcs: [{step: end, when: \"{{ event.name == 'step.done' }}\"}]",
+        ],
+        {"arc-on-failure", "per-iteration"},
+    ),
     "a task that writes after an error, too": (
         book(
             """\

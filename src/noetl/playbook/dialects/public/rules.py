@@ -53,6 +53,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     steps.empty_mappings,
     loops.loop_keys,
     cases.case_blocks,
+    cases.event_names,
     routes.arc_forms,
     routes.all_targets,
     routes.valid_names,
