@@ -34,6 +34,90 @@ VALUES = {
         ],
         {"one-transaction"},
     ),
+    "values that read another one of the same vars": (
+        book(
+            """\
+            workload: {project: p}
+            workflow:
+            - step: start
+              desc: sets {{ vars.count }}
+              tool: {kind: python, code: result = 1}
+              vars:
+                count: "{{ result }}"
+                bucket: "{{ workload.project if workload.project else 'x' }}-b"
+                path: "gs://{{ vars.bucket }}/{{ vars.count }}"
+                old: "{{ vars.more }}"
+                more: 1
+              next: [{step: last}]
+            - step: last
+              tool: {kind: python, args: {path: "{{ vars.path }}", old: "{{ vars.old }}"}, code: result = path}
+            """
+        ),
+        [
+            "desc: sets {{ vars.count }}\n",
+            "ctx.bucket: \"{{ workload.project if workload.project else 'x' }}-b\"",
+            "{{ ((workload.project if workload.project else 'x') ~ '-b') }}/{{ (output.data) }}",
+            'ctx.old: "{{ ctx.more | default(none) }}"',
+        ],
+        {"arc-on-failure", "lenient", "vars-order"},
+    ),
+    "a result of SQL that is asked whether it is there": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool:
+                kind: postgres
+                auth: pg
+                query: SELECT 1 AS n
+                spec: {policy: {rules: [{else: {then: {do: continue}}}]}}
+              next:
+                spec: {mode: exclusive}
+                arcs:
+                - {step: good, when: "{{ result.command_0 is defined and result.command_0.rows | length > 0 }}"}
+                - {step: bad, when: "{{ start.rows is not defined }}"}
+            - step: good
+              tool: {kind: noop}
+            - step: bad
+              tool: {kind: noop}
+            """
+        ),
+        [
+            "{{ (output.status == 'ok') and (output.data | default([], true)) | length > 0 }}",
+            "{{ (output.status != 'ok') }}",
+        ],
+        set(),
+    ),
+    "the fields of a connection": (
+        book(
+            """\
+            workload: {host: db}
+            workbook:
+            - name: store
+              type: postgres
+              command: DELETE FROM t WHERE n = {{ n }}
+            workflow:
+            - step: start
+              type: postgres
+              with: {db_host: "{{ host }}", db_port: 5432, db_user: u, db_password: secret, db_name: d}
+              command: SELECT 1
+              next: [{step: last}]
+            - step: last
+              type: workbook
+              name: store
+              with: {db_host: other, db_user: u, db_password: secret, db_name: d, n: 1}
+            """
+        ),
+        [
+            "- name: postgres_connection\n  kind: stored",
+            "- name: postgres_connection_2\n  kind: stored",
+            "kind: postgres\n    auth: postgres_connection\n",
+            "kind: postgres\n      auth: postgres_connection_2\n",
+            "input: {n: 1}",
+        ],
+        {"arc-on-failure", "auth-fixed", "keychain-stored"},
+    ),
     "arcs that read events of the public engine": (
         book(
             """\

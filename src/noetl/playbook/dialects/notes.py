@@ -99,6 +99,7 @@ NOTES: dict[str, str] = {
     "step-result": "Other steps read the result of a step, which is now stored in `ctx`.",
     "timeout-fixed": "A timeout was chosen by a template, and is now fixed.",
     "transfer-tasks": "A transfer from a service is two tasks: one fetches the rows, one inserts them.",
+    "vars-order": "A value that reads another one of the same `vars` computes it in its place.",
     "workload-template": "A template in `workload`, which is not evaluated, has become a constant or an expression.",
     "api-version": "`apiVersion` or `kind` was missing or old, and has been added or updated.",
     "arc-on-failure": "In v2 and v10 an arc that does not read the result was also taken after a failure.",

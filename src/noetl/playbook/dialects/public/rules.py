@@ -9,6 +9,7 @@ from noetl.playbook.dialects.notes import Findings
 from noetl.playbook.dialects.public import (
     cases,
     code,
+    connections,
     containers,
     credentials,
     duckdb_secrets,
@@ -81,6 +82,7 @@ RULES: tuple[Callable[[Book], None], ...] = (
     code.libs,
     sql.sql_fields,
     duckdb_secrets.ducklake_tasks,
+    connections.connection_fields,
     steps.block_arguments,
     steps.hand_on,
     sql.arguments,

@@ -7,7 +7,19 @@ from collections.abc import Iterator
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, prefix_key, quoted, rename
-from noetl.playbook.dialects.public.book import Book, child, discard, insert, is_template, move, new, put, text_of
+from noetl.playbook.dialects.public.book import (
+    Book,
+    change_text,
+    child,
+    discard,
+    insert,
+    is_template,
+    move,
+    new,
+    put,
+    text_of,
+)
+from noetl.playbook.dialects.public.sql import inline
 from noetl.playbook.dialects.template_tokens import free_reads, parse
 
 _SCOPES = ("ctx.", "step.", "iter.", "output.", "keychain.")
@@ -25,6 +37,7 @@ def step_vars(book: Book) -> None:
         if not isinstance(entry.value, Map):
             book.refuse(entry.start, "`vars` of a step must be a mapping", "write `set: {ctx.<name>: …}`")
             continue
+        _in_place(book, entry.value)
         for each in entry.value.entries:
             if not each.name.startswith(_SCOPES):
                 prefix_key(each, "ctx.")
@@ -38,6 +51,28 @@ def step_vars(book: Book) -> None:
                     move(each, entry.value, existing)
             discard(step.body, entry)
         book.changed()
+
+
+def _in_place(book: Book, values: Map) -> None:
+    """A value that reads an earlier one of the same `vars`, which nothing else provides, computes it again."""
+    written = [name for step in book.owners for name in _written_keys(step.body)] + parts.workload_keys(book.root)
+    earlier: dict[str, str] = {}
+    for each in values.entries:
+        text = text_of(each.value)
+        made = inline(text, earlier, ("vars", "ctx")) if text is not None and earlier else text
+        if made is not None and made != text:
+            change_text(each, made)
+            message = f"`{each.name}` reads another value of the same `vars`, which is computed in its place"
+            book.note(each.start, "vars-order", message)
+        if made is not None and written.count(each.name) == 1:
+            earlier[each.name] = made
+
+
+def _written_keys(step: Map) -> Iterator[str]:
+    for holder in parts.holders(step):
+        for key in ("vars", *_SETS):
+            target = holder.map(key)
+            yield from (each.name.rpartition(".")[2] for each in target.entries) if target is not None else ()
 
 
 def _lenient(book: Book, entry: LayoutEntry) -> None:
