@@ -118,6 +118,25 @@ VALUES = {
         ],
         {"arc-on-failure", "auth-fixed", "keychain-stored"},
     ),
+    "a case of shell commands with two targets": (
+        book(
+            """\
+            workload: {deploy: "true"}
+            workflow:
+            - step: start
+              tool: {kind: shell, cmds: [date]}
+              case:
+              - when: "{{ workload.deploy }} == true"
+                then: [{step: apply}, {step: verify}]
+            - step: apply
+              tool: {kind: shell, cmds: [date]}
+            - step: verify
+              tool: {kind: shell, cmds: [date]}
+            """
+        ),
+        ["next:\n    arcs:\n    - step: apply\n      when: \"{{ (workload.deploy | string | lower) == 'true' }}\"\n"],
+        {"guard-text", "read-as"},
+    ),
     "arcs that read events of the public engine": (
         book(
             """\
