@@ -53,6 +53,32 @@ SAVES = {
         ["VALUES ({{ main.data.data.x }})"],
         {"save-task"},
     ),
+    "a save whose place is read": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              type: save
+              storage: postgres
+              auth: pg
+              table: public.t
+              data: {x: 1}
+              next: [{step: report}]
+            - step: report
+              tool: {kind: noop, input: {a: "{{ start.saved }}", b: "{{ start.result.table }}", c: "{{ start.data.saved }}"}}
+            """
+        ),
+        [
+            "name: save\n",
+            "INSERT INTO public.t (x)",
+            "name: stored\n",
+            "saved: postgres",
+            'table: "public.t"',
+            '{a: "{{ ctx.start.saved }}", b: "{{ ctx.start.table }}", c: "{{ ctx.start.saved }}"}',
+        ],
+        {"arc-on-failure", "save-task", "step-result"},
+    ),
     "a save by code": (
         book(
             """\

@@ -4,7 +4,194 @@ from __future__ import annotations
 
 from tests.public_idioms import HEAD, book
 
+SQL_TYPES = """\
+keychain: [{name: pg, kind: stored}]
+workload: {n: 3, name: x, day: '2024-01-31'}
+workflow:
+- step: start
+  tool:
+    kind: postgres
+    auth: pg
+    command: |
+      SELECT '{{ n }} hours AS {{ n | int }} AS x' AS kept, {{ n | int }} AS total, {{ n | int }} * {{ n | int }} AS square;
+      SELECT now() - INTERVAL '{{ n }} hours', interval '{{ n }}' DAY, DATE '{{ day }}', timestamp with time zone '{{ day }}';
+      SELECT jsonb_build_object('n', {{ n }}, 'name', '{{ name }}', 'in', concat('a {{ n }}', {{ n }}, upper('{{ name }}')));
+      SELECT format('%s, {{ name }}', (SELECT {{ n }}), '{{ name }}'::text), jsonb_build_array('x', 'it''s');
+"""
+
 VALUES = {
+    "values of SQL that need a type": (
+        book(SQL_TYPES),
+        [
+            "{{ (workload.n) ~ ' hours AS ' ~ (workload.n | int) ~ ' AS x' }} AS kept",
+            "{{ workload.n | int }}::bigint AS total, {{ workload.n | int }}::bigint * {{ workload.n | int }}::bigint AS square",
+            "now() - CAST({{ (workload.n) ~ ' hours' }} AS INTERVAL), CAST({{ (workload.n) ~ ' DAY' }} AS interval)",
+            "CAST('{{ workload.day }}' AS DATE), CAST('{{ workload.day }}' AS timestamp with time zone)",
+            "jsonb_build_object('n', {{ workload.n }}::jsonb, 'name', '{{ workload.name }}'::text, 'in', concat(",
+            "concat({{ 'a ' ~ (workload.n) }}::text, {{ workload.n }}::text, upper('{{ workload.name }}')))",
+            "format({{ '%s, ' ~ (workload.name) }}::text, (SELECT {{ workload.n }}), '{{ workload.name }}'::text)",
+            "jsonb_build_array('x', 'it''s')",
+        ],
+        {"one-transaction"},
+    ),
+    "values that read another one of the same vars": (
+        book(
+            """\
+            workload: {project: p}
+            workflow:
+            - step: start
+              desc: sets {{ vars.count }}
+              tool: {kind: python, code: result = 1}
+              vars:
+                count: "{{ result }}"
+                bucket: "{{ workload.project if workload.project else 'x' }}-b"
+                path: "gs://{{ vars.bucket }}/{{ vars.count }}"
+                old: "{{ vars.more }}"
+                more: 1
+              next: [{step: last}]
+            - step: last
+              tool: {kind: python, args: {path: "{{ vars.path }}", old: "{{ vars.old }}"}, code: result = path}
+            """
+        ),
+        [
+            "desc: sets {{ vars.count }}\n",
+            "ctx.bucket: \"{{ workload.project if workload.project else 'x' }}-b\"",
+            "{{ ((workload.project if workload.project else 'x') ~ '-b') }}/{{ (output.data) }}",
+            'ctx.old: "{{ ctx.more | default(none) }}"',
+        ],
+        {"arc-on-failure", "lenient", "vars-order"},
+    ),
+    "a result of SQL that is asked whether it is there": (
+        book(
+            """\
+            keychain: [{name: pg, kind: stored}]
+            workflow:
+            - step: start
+              tool:
+                kind: postgres
+                auth: pg
+                query: SELECT 1 AS n
+                spec: {policy: {rules: [{else: {then: {do: continue}}}]}}
+              next:
+                spec: {mode: exclusive}
+                arcs:
+                - {step: good, when: "{{ result.command_0 is defined and result.command_0.rows | length > 0 }}"}
+                - {step: bad, when: "{{ start.rows is not defined }}"}
+            - step: good
+              tool: {kind: noop}
+            - step: bad
+              tool: {kind: noop}
+            """
+        ),
+        [
+            "{{ (output.status == 'ok') and (output.data | default([], true)) | length > 0 }}",
+            "{{ (output.status != 'ok') }}",
+        ],
+        set(),
+    ),
+    "the fields of a connection": (
+        book(
+            """\
+            workload: {host: db}
+            workbook:
+            - name: store
+              type: postgres
+              command: DELETE FROM t WHERE n = {{ n }}
+            workflow:
+            - step: start
+              type: postgres
+              with: {db_host: "{{ host }}", db_port: 5432, db_user: u, db_password: secret, db_name: d}
+              command: SELECT 1
+              next: [{step: last}]
+            - step: last
+              type: workbook
+              name: store
+              with: {db_host: other, db_user: u, db_password: secret, db_name: d, n: 1}
+            """
+        ),
+        [
+            "- name: postgres_connection\n  kind: stored",
+            "- name: postgres_connection_2\n  kind: stored",
+            "kind: postgres\n    auth: postgres_connection\n",
+            "kind: postgres\n      auth: postgres_connection_2\n",
+            "input: {n: 1}",
+        ],
+        {"arc-on-failure", "auth-fixed", "keychain-stored"},
+    ),
+    "a case of shell commands with two targets": (
+        book(
+            """\
+            workload: {deploy: "true"}
+            workflow:
+            - step: start
+              tool: {kind: shell, cmds: [date]}
+              case:
+              - when: "{{ workload.deploy }} == true"
+                then: [{step: apply}, {step: verify}]
+            - step: apply
+              tool: {kind: shell, cmds: [date]}
+            - step: verify
+              tool: {kind: shell, cmds: [date]}
+            """
+        ),
+        ["next:\n    arcs:\n    - step: apply\n      when: \"{{ (workload.deploy | string | lower) == 'true' }}\"\n"],
+        {"guard-text", "read-as"},
+    ),
+    "arcs that read events of the public engine": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool: {kind: python, input: {n: 1}, code: result = n}
+              next:
+                spec: {mode: exclusive}
+                arcs:
+                - {step: each, when: "{{ event.name == 'call.done' and output.data > 0 }}"}
+                - {step: late, when: "{{ event.name == 'call.error' }}"}
+            - step: each
+              loop: {in: [1], iterator: x}
+              tool: {kind: noop}
+              next: {arcs: [{step: late, when: "{{ event.name == 'call.done' }}"}]}
+            - step: late
+              tool: {kind: noop}
+              next: {arcs: [{step: end, when: "{{ event.name == 'step.exit' }}"}]}
+            """
+        ),
+        [
+            "event.name == 'step.done' and output.data > 0",
+            "event.name == 'step.failed'",
+            "arcs: [{step: late, when: \"{{ event.name == 'loop.done' }}\"}]",
+            "arcs: [{step: end, when: \"{{ event.name == 'step.done' }}\"}]",
+        ],
+        {"arc-on-failure", "per-iteration"},
+    ),
+    "a task that writes after an error, too": (
+        book(
+            """\
+            workflow:
+            - step: start
+              tool:
+              - name: parse
+                kind: python
+                code: 'result = {"x": 1 / 0}'
+                set: {made: "{{ output }}", x: "{{ output.data.x }}", ctx.kept: 1}
+                spec:
+                  policy:
+                    rules:
+                    - {when: "{{ output.status == 'error' }}", then: {do: continue}}
+                    - {else: {then: {do: continue}}}
+              - name: last
+                kind: noop
+                input: {made: "{{ made }}", x: "{{ x }}"}
+            """
+        ),
+        [
+            '{do: continue, set: {ctx.made: "{{ output.data }}", ctx.x: "{{ output.data.x | default(none) }}"}}',
+            'set: {ctx.made: "{{ output.data }}", ctx.x: "{{ output.data.x }}", ctx.kept: 1}',
+            "- {else: {then: {do: continue}}}",
+        ],
+        {"scope-chosen", "set-after-error"},
+    ),
     "a default that a template computes": (
         book(
             """\

@@ -184,7 +184,7 @@ def texts(step: Map) -> Iterator[tuple[LayoutEntry, Leaf]]:
     """Every text of a step that may be a template, with the entry of the step that contains it."""
     raw = {id(code) for task in all_tasks(step) if (code := code_of(task.body)) is not None}
     for entry in step.entries:
-        if entry.name != "step":
+        if entry.name not in ("step", "desc"):
             yield from ((entry, leaf) for leaf in leaves(entry.value) if id(leaf) not in raw)
 
 

@@ -245,7 +245,7 @@ def _in_step(step: StepPart, workload: dict[str, str], inbox: Inbox | None, find
     )
     for entry in step.body.entries:
         context = outside
-        if entry.name in ("step", "tool"):
+        if entry.name in ("step", "desc", "tool"):
             continue
         if entry.name == "loop":
             context = outside._replace(bare=workload)

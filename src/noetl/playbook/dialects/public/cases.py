@@ -47,6 +47,15 @@ def case_blocks(book: Book) -> None:
             _drop_modes(book, step)
 
 
+def event_names(book: Book) -> None:
+    """Guards of arcs that read the events of the public engine."""
+    for step in book.owners:
+        for arc in parts.arcs(step.body):
+            when = arc.entry("when")
+            if when is not None and isinstance(when.value, Leaf) and "event" in when.value.text:
+                _events(book, step, when)
+
+
 def _case(book: Book, step: StepPart, case: LayoutEntry) -> None:
     items = [case.value] if isinstance(case.value, Map) else parts.maps(case.value)
     if not items:
@@ -217,7 +226,7 @@ def _events(book: Book, step: StepPart, when: LayoutEntry) -> None:
     looped = step.body.get("loop") is not None
     failed = _FAILED.search(leaf.text) is not None  # early engines sent `call.done` with an error, too
     edits: list[TextEdit] = []
-    for token in parsed.tokens if parsed is not None else []:
+    for index, token in enumerate(parsed.tokens if parsed is not None else []):
         word = token.text[1:-1] if token.type == "string" else ""
         if word == "step.enter":
             message = "a step cannot be left before it has run"
@@ -231,7 +240,10 @@ def _events(book: Book, step: StepPart, when: LayoutEntry) -> None:
                 else "step.done"
             )
             edits.append(TextEdit(token.start + 1, token.end - 1, made))
-            if word == "step.exit":
+            before = parsed.tokens[index - 1] if parsed is not None and index else None
+            if word == "step.exit" and book.exact and before is not None and before.text == "==":
+                edits[-1] = TextEdit(before.start, token.end, f"in ['{made}', 'step.failed']")
+            elif word == "step.exit":
                 book.findings.note(
                     when.start,
                     "arc-on-failure",

@@ -134,7 +134,11 @@ def command_line(book: Book) -> None:
         return
     kinds = {task.kind for _, task in book.tasks()}
     kinds |= {text for step in book.steps for key in ("type", "tool") if (text := step.body.text(key))}
-    branched = any(each.get("then") is not None for step in book.steps for each in parts.maps(step.body.get("next")))
+    branched = any(
+        step.body.get("case") is not None or each.get("then") is not None
+        for step in book.steps
+        for each in [Map(), *parts.maps(step.body.get("next"))]
+    )
     if "shell" in kinds and kinds <= _COMMAND_LINE and branched:
         book.local = True
         words = "a step continues with the first target that matches"

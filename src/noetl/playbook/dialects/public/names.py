@@ -479,6 +479,8 @@ def _reads_public(resolver: Resolver) -> bool:
             responses = (("output", "response"), ("outcome", "response"))
             if any(place.kind and reading.path[:2] in responses for reading in parsed.readings):
                 return True
+            if any(place.kind in SQL and part.startswith("command_") for read in parsed.readings for part in read.path):
+                return True
             for reading in parsed.readings if place.kind == "http" else []:
                 if reading.path[:2] in (("output", "error"), ("outcome", "error")) and reading.path[2:3] in (
                     ("status",),
@@ -537,6 +539,9 @@ def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
             fix = "write `auth: <name>` on the task, or read `keychain.<name>`"
             resolver.book.refuse(Finder(leaf).offset(reading.start), message, fix)
             continue
+        if (asked := _asked(resolver, parsed, reading, place)) is not None:
+            edits.append(asked)
+            continue
         found = resolver.resolve(reading, place, parsed)
         if found is not None and found[0] is not None:
             text, count = found
@@ -549,6 +554,18 @@ def _rewrite(resolver: Resolver, leaf: Leaf, place: Place) -> None:
         made = replace(leaf, edits)
         leaf.raw, leaf.text, leaf.style = made.raw, made.text, made.style
         resolver.book.changed()
+
+
+def _asked(resolver: Resolver, parsed: ParsedTemplate, reading: PathRead, place: Place) -> TextEdit | None:
+    """`result.command_0 is defined` asks whether the statement of this step has succeeded."""
+    own = reading.root in (*_OWN, place.step.name) and place.kind in SQL and resolver.book.public
+    words = [token.text for token in parsed.tokens[reading.after : reading.after + 3]]
+    length = 2 if words[:2] == ["is", "defined"] else 3 if words == ["is", "not", "defined"] else 0
+    last = reading.path[-1]
+    if not own or not length or not (last == "rows" or last.startswith("command_")):
+        return None
+    sign = "==" if length == 2 else "!="
+    return TextEdit(reading.start, parsed.tokens[reading.after + length - 1].end, f"(output.status {sign} 'ok')")
 
 
 def _filters(parsed: ParsedTemplate) -> list[TextEdit]:

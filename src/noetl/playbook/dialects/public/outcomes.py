@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.scalars import TextEdit, replace
@@ -177,15 +178,19 @@ def pass_on(book: Book, step: StepPart, owner: str, kind: str) -> None:
     tool.entries.append(holder)
 
 
+def paths_elsewhere(book: Book, name: str) -> Iterator[tuple[str, ...]]:
+    """The paths, from the name of a step on, by which templates of other steps read its result."""
+    for step in book.owners:
+        for _, leaf in parts.texts(step.body) if step.name != name or step.block else ():
+            for reading in free_reads(leaf.text):
+                skip = 1 if reading.path[:2] in (("results", name), ("ctx", name), ("workload", name)) else 0
+                if reading.path[skip] == name:
+                    yield reading.path[skip:]
+
+
 def read_elsewhere(book: Book, name: str) -> bool:
     """Does a template of another step read the result of this one?"""
-    return any(
-        reading.root == name or reading.path[:2] in (("results", name), ("ctx", name), ("workload", name))
-        for step in book.owners
-        if step.name != name or step.block
-        for _, leaf in parts.texts(step.body)
-        for reading in free_reads(leaf.text)
-    )
+    return any(paths_elsewhere(book, name))
 
 
 def dead_blocks(book: Book) -> None:

@@ -206,7 +206,8 @@ def _arc(arc: Map, guard: str | None, branch: Branch) -> LayoutEntry:
     if guard is not None:
         when = branch.when
         if when is not None and isinstance(when.value, Leaf) and when.value.text == guard and not branch.otherwise:
-            copied = LayoutEntry(key=plain("when"), value=when.value, gap=": ", tail=when.tail, base=when.base)
+            tail = when.tail if arc is branch.arcs[0] else ""
+            copied = LayoutEntry(key=plain("when"), value=when.value, gap=": ", tail=tail, base=when.base)
             copied.start = when.start
             if isinstance(when.value, Leaf) and when.value.style in ("|", ">"):
                 copied.value = quoted(guard.strip())

@@ -6,11 +6,11 @@ import re
 from typing import NamedTuple
 
 from noetl.playbook.dialects import parts
-from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, plain
+from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, List, Map, Node, item, leaves, plain, quoted, table
 from noetl.playbook.dialects.parts import StepPart
 from noetl.playbook.dialects.public.book import Book, constant, discard, is_template, new, text_leaf, text_of
 from noetl.playbook.dialects.public.code import free_names, main_parameters
-from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, point, put_tool
+from noetl.playbook.dialects.public.outcomes import as_pipeline, pass_on, paths_elsewhere, point, put_tool
 from noetl.playbook.dialects.public.sql import inline
 from noetl.playbook.dialects.template_tokens import parse
 
@@ -28,7 +28,7 @@ def save_blocks(book: Book) -> None:
         tasks = parts.tasks(step.body)
         for task in tasks:
             if task.kind == "save":
-                _save_task(book, task.body, task.body)
+                _save_task(book, step, task.body)
         for holder in [step.body, *(task.body for task in tasks)]:
             for key in ("save", "sink"):
                 entry = holder.entry(key)
@@ -45,7 +45,7 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     tool = step.body.entry("tool")
     tasks = parts.tasks(step.body)
     if isinstance(entry.value, Map) and tool is None and holder is step.body:
-        _alone(book, entry, entry.value)
+        _alone(book, step, entry, entry.value)
         return
     if isinstance(entry.value, List) and all(_records(each.value) for each in entry.value.entries):
         discard(holder, entry)
@@ -79,13 +79,28 @@ def _block(book: Book, step: StepPart, holder: Map, entry: LayoutEntry) -> None:
     book.note(entry.start, "save-task", message)
 
 
-def _alone(book: Book, entry: LayoutEntry, save: Map) -> None:
+def _alone(book: Book, step: StepPart, entry: LayoutEntry, save: Map) -> None:
     """A `save` without a tool is the tool of its step."""
     made = Map(start=entry.start)
     if fill(book, made, save, entry):
         made.entries = [each for each in made.entries if each.name != "name"]
         put_tool(entry, made)
         book.changed()
+        _return_place(book, step, save)
+
+
+def _return_place(book: Book, step: StepPart, save: Map) -> None:
+    """A step that is a `save` returns where it has stored the data, if another step reads it."""
+    reads = [path[1:] for path in paths_elsewhere(book, step.name)]
+    if storage_kind(save) != "postgres" or not any("saved" in path[:2] or "table" in path[:2] for path in reads):
+        return
+    owner = parts.tasks(step.body)[-1]
+    table_entry = _found(save, ("table",))
+    where = text_of(table_entry.value) if table_entry is not None else None
+    value = table(saved=plain("postgres"), table=quoted(where) if where is not None else plain("null"))
+    made = table(name=plain("stored"), kind=plain("noop"), input=value)
+    as_pipeline(step, owner, "save").entries.append(item(made))
+    book.note(step.body.start, "save-task", "other steps read where `save` stores the data; a last task returns it")
 
 
 def _settings(save: Map) -> Map:
@@ -304,13 +319,14 @@ def _parameters(command: str, data: Map | None) -> str:
     return inline(command, own, ("data", "args", "params")) if own else command
 
 
-def _save_task(book: Book, body: Map, save: Map) -> None:
+def _save_task(book: Book, step: StepPart, body: Map) -> None:
     """`type: save` is a step of its own."""
     kind = body.entry("kind")
     assert kind is not None
     made = Map(start=body.start)
-    inner = body.map("save")
-    if not fill(book, made, inner if inner is not None else save, kind):
+    save = body.map("save") or Map(entries=list(body.entries))
+    if not fill(book, made, save, kind):
         return
     body.entries = [each for each in made.entries if each.name != "name"]
     book.changed()
+    _return_place(book, step, save)

@@ -11,6 +11,7 @@ from noetl.playbook.dialects.public.book import Book, change_text, discard, is_t
 from noetl.playbook.dialects.public.credentials import default_of
 from noetl.playbook.dialects.public.sql_bodies import TEMPLATE, body_values, without_comments
 from noetl.playbook.dialects.public.sql_groups import by_position
+from noetl.playbook.dialects.public.sql_types import strings, with_types
 from noetl.playbook.dialects.template_tokens import parse
 
 _KINDS = frozenset({"postgres", "duckdb", "ducklake", "snowflake"})
@@ -190,7 +191,7 @@ def sql_templates(book: Book) -> None:
             text = _text_ids(book, entry, without_comments(text))
             if task.kind != "snowflake":
                 text = body_values(text) if task.kind == "postgres" else _files(book, text)
-            made = _rewritten(by_position(text))
+            made = _rewritten(with_types(by_position(text), postgres=task.kind == "postgres"))
             if made != text_of(entry.value):
                 change_text(entry, made)
                 book.changed()
@@ -271,7 +272,7 @@ def _rewritten(text: str) -> str:
     text = _JOINED.sub(lambda found: f"{found[1]}{{{{{found[2].rstrip()} | sql_list }}}}", text)
     pieces: list[str] = []
     position = 0
-    for start, end in _strings(text):
+    for start, end in strings(text):
         pieces.append(_names(text[position:start], "".join(pieces)))
         made = _literal(text[start:end])
         if made == text[start:end] and re.search(r"(?<!\w)[Ee]\Z", pieces[-1]):
@@ -280,36 +281,6 @@ def _rewritten(text: str) -> str:
         position = end
     pieces.append(_names(text[position:], "".join(pieces)))
     return "".join(pieces)
-
-
-def _strings(text: str) -> list[tuple[int, int]]:
-    """The string literals of SQL that contain a template. Templates are skipped as a whole."""
-    found: list[tuple[int, int]] = []
-    position, begin = 0, -1
-    while position < len(text):
-        template = TEMPLATE.match(text, position)
-        if template is not None:
-            position = template.end()
-            continue
-        if begin < 0 and text.startswith("--", position):
-            line = text.find("\n", position)
-            position = len(text) if line < 0 else line
-            continue
-        if begin < 0 and text.startswith("$$", position):
-            close = text.find("$$", position + 2)
-            position = len(text) if close < 0 else close + 2
-            continue
-        if text[position] == "'":
-            if begin < 0:
-                begin = position
-            elif text.startswith("''", position):
-                position += 1
-            else:
-                if "{{" in text[begin:position]:
-                    found.append((begin, position + 1))
-                begin = -1
-        position += 1
-    return found
 
 
 def _literal(text: str) -> str:

@@ -9,7 +9,7 @@ TEMPLATE = re.compile(
     r"""\{\{(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|\{(?:[^{}]|\{[^{}]*\})*\}|[^{}'"])*\}\}|\{\{.*?\}\}""", re.DOTALL
 )
 _BODY = re.compile(r"(?is)\bDO\s+(?:LANGUAGE\s+\w+\s+)?\$(\w*)\$(.*?)\$\1\$")
-_CASTS = {"int": "::bigint", "float": "::float8", "string": ""}
+CASTS = {"int": "::bigint", "float": "::float8", "string": ""}
 _FILTER = re.compile(r"\|\s*(int|float|string)\s*\Z")
 
 
@@ -48,7 +48,7 @@ def _body(text: str, names: dict[str, str]) -> str:
             return text  # its type is unknown: the check reports it
         inner = inner[: typed.start()].strip() if typed is not None else inner
         name = names.setdefault(inner, f"noetl.value_{len(names) + 1}")
-        cast = "" if quoted or typed is None else _CASTS[typed[1]]
+        cast = "" if quoted or typed is None else CASTS[typed[1]]
         spans.append((begin - quoted, end + quoted, f"current_setting('{name}'){cast}"))
     for begin, end, value in reversed(spans):
         text = text[:begin] + value + text[end:]

@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from noetl.playbook.dialects import parts
 from noetl.playbook.dialects.layout.tree import LayoutEntry, Leaf, Map, prefix_key, quoted, rename
-from noetl.playbook.dialects.public.book import Book, discard, insert, is_template, move, new, put, text_of
+from noetl.playbook.dialects.public.book import (
+    Book,
+    change_text,
+    child,
+    discard,
+    insert,
+    is_template,
+    move,
+    new,
+    put,
+    text_of,
+)
+from noetl.playbook.dialects.public.sql import inline
 from noetl.playbook.dialects.template_tokens import free_reads, parse
 
 _SCOPES = ("ctx.", "step.", "iter.", "output.", "keychain.")
 _SAME = ("workload.", "vars.", "execution.", "context.")
 _SETS = ("set", *parts.SETS)
+_ERROR = re.compile(r"\{\{\s*(?:output|outcome)\.status\s*==\s*['\"]error['\"]\s*\}\}")
 
 
 def step_vars(book: Book) -> None:
@@ -23,6 +37,7 @@ def step_vars(book: Book) -> None:
         if not isinstance(entry.value, Map):
             book.refuse(entry.start, "`vars` of a step must be a mapping", "write `set: {ctx.<name>: …}`")
             continue
+        _in_place(book, entry.value)
         for each in entry.value.entries:
             if not each.name.startswith(_SCOPES):
                 prefix_key(each, "ctx.")
@@ -36,6 +51,28 @@ def step_vars(book: Book) -> None:
                     move(each, entry.value, existing)
             discard(step.body, entry)
         book.changed()
+
+
+def _in_place(book: Book, values: Map) -> None:
+    """A value that reads an earlier one of the same `vars`, which nothing else provides, computes it again."""
+    written = [name for step in book.owners for name in _written_keys(step.body)] + parts.workload_keys(book.root)
+    earlier: dict[str, str] = {}
+    for each in values.entries:
+        text = text_of(each.value)
+        made = inline(text, earlier, ("vars", "ctx")) if text is not None and earlier else text
+        if made is not None and made != text:
+            change_text(each, made)
+            message = f"`{each.name}` reads another value of the same `vars`, which is computed in its place"
+            book.note(each.start, "vars-order", message)
+        if made is not None and written.count(each.name) == 1:
+            earlier[each.name] = made
+
+
+def _written_keys(step: Map) -> Iterator[str]:
+    for holder in parts.holders(step):
+        for key in ("vars", *_SETS):
+            target = holder.map(key)
+            yield from (each.name.rpartition(".")[2] for each in target.entries) if target is not None else ()
 
 
 def _lenient(book: Book, entry: LayoutEntry) -> None:
@@ -65,6 +102,35 @@ def bare_sets(book: Book) -> None:
             in_task = any(holder is each for each in inside)
             for entry in target.entries if target is not None else []:
                 _scoped(book, entry, in_task=in_task, looped=looped)
+
+
+def continued_sets(book: Book) -> None:
+    """`set: {x: …}` of a task is also applied after an error that a rule continues: the rule writes it, too."""
+    for _, task in book.tasks():
+        own, policy = task.body.map("set"), parts.policy(task.body)
+        values = [made for entry in own.entries if (made := _after_error(entry))] if own is not None else []
+        for rule in policy.rules if policy is not None and values else []:
+            then = rule.map("then")
+            if then is None or then.text("do") != "continue" or not _ERROR.fullmatch(rule.text("when") or ""):
+                continue
+            target = child(then, "set", rule.start)
+            for made in values if target is not None else []:
+                if target is not None and target.get(made.name) is None:
+                    target.entries.append(made)
+                    message = f"`{made.name}` is also written after an error that the task continues, without a result"
+                    book.note(made.start, "set-after-error", message)
+            break
+
+
+def _after_error(entry: LayoutEntry) -> LayoutEntry | None:
+    """A write to a name without a scope, after an error: what it reads of the missing result is null."""
+    text = text_of(entry.value)
+    parsed = parse(text) if text is not None else None
+    if "." in entry.name or text is None or parsed is None or not parsed.typed or len(parsed.readings) != 1:
+        return None
+    inner = text[parsed.tokens[0].end : parsed.tokens[-1].start].strip()
+    whole = parsed.readings[0].path == ("output",)
+    return new(entry.name, quoted(text if whole else f"{{{{ {inner} | default(none) }}}}"), entry.start)
 
 
 def _scoped(book: Book, entry: LayoutEntry, *, in_task: bool, looped: bool) -> None:

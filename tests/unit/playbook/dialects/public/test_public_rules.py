@@ -522,3 +522,13 @@ def test_a_problem_of_the_result_is_shown_where_the_author_wrote_its_cause() -> 
         ("unknown-kind", 7),
         ("unknown-step", 10),
     }
+
+
+def test_an_exact_migration_leaves_a_step_also_after_a_failure() -> None:
+    text = book(
+        "workflow:\n- step: start\n  tool: {kind: noop}\n"
+        "  next: {arcs: [{step: end, when: \"{{ event.name == 'step.exit' and output.status == 'error' }}\"}]}\n"
+    )
+    made = migrate(text, exact=True)
+    assert "{{ event.name in ['step.done', 'step.failed'] and output.status == 'error' }}" in made.text
+    assert made.notes == ()
