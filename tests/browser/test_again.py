@@ -29,6 +29,15 @@ REPORT: Final = HEAD.format(name="report") + (
     '- step: store\n'
     '  tool: {kind: noop}\n'
 )  # fmt: skip
+COUNTS: Final = HEAD.format(name="counts") + (
+    'workload: {day: monday, count: 3}\n'
+    'workflow:\n'
+    '- step: start\n'
+    '  tool: {kind: noop, input: {day: "{{ workload.day }}"}}\n'
+    '  next: {arcs: [{step: load}]}\n'
+    '- step: load\n'
+    '  tool: {kind: python, input: {n: "{{ workload.count }}"}, code: "def main(n): return 12 // (n - 3)"}\n'
+)  # fmt: skip
 CHARGE: Final = HEAD.format(name="charge") + (
     'workload: {order: 1}\n'
     'workflow:\n'
@@ -130,14 +139,14 @@ def test_a_mistake_is_corrected_and_the_execution_is_forked(
 def test_two_executions_are_compared_and_their_steps_opened(
     server: UiServer, open_screen: Opening, size: Size, scheme: Scheme
 ) -> None:
-    failed, good = server.run(REPORT, day="2026-01-31", count=3), server.run(REPORT, day="2026-02-28", count=4)
+    failed, good = server.run(COUNTS), server.run(COUNTS, day="tuesday", count=4)
     screen = open_screen(server, size, scheme)
     page = screen.open(f"executions/{failed}")
     page.get_by_role("link", name="Compare").click()
     expect(page.get_by_role("table")).to_have_count(0)  # nothing is compared before there is a choice
     page.get_by_label("Other execution of this playbook").select_option(good)
     workload = page.get_by_role("table", name="Workload").get_by_role("row")
-    expect(workload.filter(has_text="day").get_by_role("cell")).to_have_text(['"2026-01-31"', '"2026-02-28"'])
+    expect(workload.filter(has_text="day").get_by_role("cell")).to_have_text(['"monday"', '"tuesday"'])
     expect(workload.filter(has_text="count").get_by_role("cell")).to_have_text(["3", "4"])
     load = page.get_by_role("table", name="Steps").get_by_role("row").filter(has_text="load")
     expect(load.get_by_role("cell").nth(0)).to_contain_text("error")
