@@ -59,8 +59,10 @@ function Side({ label, id, step, side }: { label: string; id: string; step: stri
   const { runs = 0, status = "", seconds = 0, calls = 0, retries = 0 } = side;
   return (
     <span className="row wrap numbers">
-      <Link to={`/executions/${id}?step=${encodeURIComponent(step)}`} title={`Open ${step} in ${label}`}><StatusBadge status={status === "" ? "running" : status} /></Link>
-      {status !== "" && <span>{duration(seconds)}</span>}
+      <Link className="row" to={`/executions/${id}?step=${encodeURIComponent(step)}`} title={`Open ${step} in ${label}`}>
+        <StatusBadge status={status === "" ? "running" : status} />
+        {status !== "" && <span>{duration(seconds)}</span>}
+      </Link>
       {runs > 1 && <span>×{runs}</span>}
       <span className="faint">{calls} {calls === 1 ? "call" : "calls"}{retries > 0 && `, ${retries} retries`}</span>
     </span>
