@@ -23,6 +23,8 @@ interface NetGraphProps {
 
 if (typeof Worker !== "undefined") startWorker();
 
+const MAP_SIZE = { width: 140, height: 95 }; // small enough for the pane of a small window
+
 type AnyEdge = ArcEdge;
 type Flow = ReactFlowInstance<Node, AnyEdge>;
 
@@ -196,7 +198,7 @@ export function NetGraph({ graph, overlay = null, selected = null, onSelect = ig
                 ⌂
               </button>
             </Controls>
-            {isLarge && <MiniMap pannable ariaLabel="Map of the net" nodeClassName={tone} nodeBorderRadius={8} nodeStrokeWidth={mapStroke(drawn.bounds)} />}
+            {isLarge && <MiniMap pannable style={MAP_SIZE} ariaLabel="Map of the net" nodeClassName={tone} nodeBorderRadius={8} nodeStrokeWidth={mapStroke(drawn.bounds)} />}
           </ReactFlow>
         )}
         {isLarge && <StepSearch graph={graph} onFind={find} />}
