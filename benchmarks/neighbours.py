@@ -1,13 +1,14 @@
 """Small executions beside noisy ones in one process: their p50 and p99 alone and beside each noise, in turns.
 
 `python -m benchmarks.neighbours [rounds]`: everything in one process on one file, as in `noetl server`. A small
-execution of three steps starts every 20 ms. The longest turn of the event loop is in processor time of its thread, so
-that it depends little on what else the machine does.
+execution of three steps starts every 20 ms. `processor` is the processor time that the thread of the event loop used
+from the start of an execution until its end: it depends little on what else the machine does.
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import tempfile
 import time
@@ -22,7 +23,8 @@ from benchmarks.embedded import HEAD, THREE, page_server
 from benchmarks.sizes import scaled
 from noetl.engine.commands import Cancel
 from noetl.errors import Rejected
-from noetl.runtime.embedded import EmbeddedRuntime, open_embedded, relax_collector
+from noetl.runtime.embedded import EmbeddedRuntime, relax_collector
+from noetl.runtime.local_server import open_local_server
 
 ROUNDS = scaled(3, 1)
 EXECUTIONS = scaled(300, 20)  # of each round and noise
@@ -81,10 +83,8 @@ class Durations(NamedTuple):
     """Of the small executions, and of the turns of the event loop meanwhile."""
 
     executions: list[float]  # milliseconds
-    longest_turn: float  # milliseconds of processor time
-
-    def p(self, percent: int) -> float:
-        return quantiles(self.executions, n=100, method="inclusive")[percent - 1]
+    processor: list[float]  # of the thread of the event loop meanwhile
+    longest_turn: float  # in processor time
 
 
 class LoopTurns:
@@ -107,12 +107,14 @@ class LoopTurns:
 async def neighbours(runtime: EmbeddedRuntime, digest: str) -> Durations:
     """Small executions at a constant rate."""
     took: list[float] = []
+    processor: list[float] = []
 
     async def one() -> None:
-        begun = time.perf_counter()
+        begun, used = time.perf_counter(), time.thread_time()
         state = await runtime.wait_until_idle(await runtime.start(digest, {}))
         assert state.status == "ok"
         took.append((time.perf_counter() - begun) * 1_000)
+        processor.append((time.thread_time() - used) * 1_000)
 
     turns = LoopTurns()
     async with asyncio.TaskGroup() as tasks:
@@ -120,7 +122,7 @@ async def neighbours(runtime: EmbeddedRuntime, digest: str) -> Durations:
             tasks.create_task(one())
             await runtime.clock.sleep(EVERY_S)
     turns.stop()
-    return Durations(took, turns.longest * 1_000)
+    return Durations(took, processor, turns.longest * 1_000)
 
 
 @asynccontextmanager
@@ -149,7 +151,9 @@ async def compare(rounds: int) -> dict[str, list[tuple[Durations, Durations]]]:
     """For each noise: alone and beside it, in turns."""
     found: dict[str, list[tuple[Durations, Durations]]] = {name: [] for name in NOISES}
     with tempfile.TemporaryDirectory() as folder, page_server() as url:
-        async with open_embedded(Path(folder) / "noetl.db") as runtime:
+        os.environ["NOETL_ALLOW_NETWORKS"] = "127.0.0.0/8"
+        async with open_local_server(Path(folder) / "noetl.db") as server:
+            runtime = server.runtime
             small = await runtime.playbooks.add(THREE, None)
             digests = {name: await runtime.playbooks.add(text, None) for name, text in NOISES.items()}
             await neighbours(runtime, small)  # everything is loaded
@@ -163,22 +167,30 @@ async def compare(rounds: int) -> dict[str, list[tuple[Durations, Durations]]]:
 
 
 def _together(parts: list[Durations]) -> Durations:
-    return Durations(list(chain(*(part.executions for part in parts))), max(part.longest_turn for part in parts))
+    executions = chain.from_iterable(part.executions for part in parts)
+    processor = chain.from_iterable(part.processor for part in parts)
+    return Durations([*executions], [*processor], max(part.longest_turn for part in parts))
+
+
+def _p(percent: int, values: list[float]) -> float:
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
+
+
+def _rows(what: str, found: Durations) -> Iterator[tuple[str, float, str]]:
+    for percent in (50, 99):
+        yield f"neighbours: {what}, p{percent}", _p(percent, found.executions), "ms"
+        yield f"neighbours: {what}, p{percent} processor", _p(percent, found.processor), "ms"
+    yield f"neighbours: {what}, longest turn", found.longest_turn, "ms"
 
 
 def measure(rounds: int = ROUNDS) -> Iterator[tuple[str, float, str]]:
     relax_collector()  # as a server does
     found = asyncio.run(compare(rounds))
-    alone = _together([each for pairs in found.values() for each, _ in pairs])
-    yield "neighbours: alone, p50", alone.p(50), "ms"
-    yield "neighbours: alone, p99", alone.p(99), "ms"
-    yield "neighbours: alone, longest turn of the loop", alone.longest_turn, "ms"
+    yield from _rows("alone", _together([alone for pairs in found.values() for alone, _ in pairs]))
     for name, pairs in found.items():
-        before, beside = (_together([pair[side] for pair in pairs]) for side in (0, 1))
-        yield f"neighbours: beside {name}, p50", beside.p(50), "ms"
-        yield f"neighbours: beside {name}, p99", beside.p(99), "ms"
-        yield f"neighbours: beside {name}, p99 against alone", beside.p(99) / before.p(99), "x"
-        yield f"neighbours: beside {name}, longest turn", beside.longest_turn, "ms"
+        alone, beside = (_together([pair[side] for pair in pairs]) for side in (0, 1))
+        yield from _rows(f"beside {name}", beside)
+        yield f"neighbours: beside {name}, p99", _p(99, beside.executions) / _p(99, alone.executions), "x"
 
 
 if __name__ == "__main__":

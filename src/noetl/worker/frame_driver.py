@@ -150,6 +150,10 @@ class FrameDriver:
         while not self._stopped and not (self.worker.draining and not self._unreported):
             if self.work.frame.pc < 0:
                 break
+            if (waiter := self.worker.turns.waiter(self.execution_id)) is not None:
+                await waiter
+                if self._stopped or self.worker.draining:
+                    continue
             at, until, credentials = self.now(), self.work.frame.until, NO_CREDENTIALS
             if self.work.place.keychain:
                 credentials = await self._credentials.resolve(self.work, waits=until is not None and at < until)
