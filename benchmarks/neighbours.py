@@ -190,7 +190,7 @@ def measure(rounds: int = ROUNDS) -> Iterator[tuple[str, float, str]]:
     for name, pairs in found.items():
         alone, beside = (_together([pair[side] for pair in pairs]) for side in (0, 1))
         yield from _rows(f"beside {name}", beside)
-        yield f"neighbours: beside {name}, p99", _p(99, beside.executions) / _p(99, alone.executions), "x"
+        yield f"neighbours: beside {name}, p99 against alone", _p(99, beside.executions) / _p(99, alone.executions), "x"
 
 
 if __name__ == "__main__":

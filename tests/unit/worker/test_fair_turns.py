@@ -65,7 +65,7 @@ def test_long_turns_have_fewer_frames_and_none_is_lost_by_a_cancellation() -> No
             clock.advance(TURN_S * 2)
             await turn()
             begun.append(len(order) - before)
-        assert max(begun[5:]) == 1, "at least one, so that the execution goes on"
+        assert max(begun[5:]) == 1, "at least one, so that the execution continues"
         assert all(frame.done() for frame in frames)
 
     asyncio.run(work())
