@@ -45,14 +45,14 @@ workflow:
     - {step: never, when: "{{ not workload.more }}"}
 - {step: never, tool: {kind: noop}}
 """,
-    "100 MB of results (http)": HEAD % "fetched" + f"""\
+    "100 MB of results over HTTP": HEAD % "fetched" + f"""\
 workload: {{url: ""}}
 workflow:
 - step: start
   loop: {{in: "{{{{ range({RESULTS}) }}}}", iterator: n, spec: {{mode: parallel, max_in_flight: {RESULTS}}}}}
   tool: {{kind: http, url: "{{{{ workload.url }}}}/", params: {{mb: {RESULT_MB}}}, spec: {{memory_mb: 512}}}}
 """,
-    "100 MB of results (python)": HEAD % "made" + f"""\
+    "100 MB of results of python": HEAD % "made" + f"""\
 workload: {{url: ""}}
 workflow:
 - step: start
