@@ -48,6 +48,10 @@ GOALS: dict[str, float] = {
     "large: a server with 100,000 open executions, ready": 5,
     "large: a server with 100,000 open executions, memory": 500,
     "run api: overhead over a bare route, p50": 10,
+    "neighbours: beside tokens without end, p99 against alone": 2,
+    "neighbours: beside 100 MB of results over HTTP, p99 against alone": 2,
+    "neighbours: beside 100 MB of results of python, p99 against alone": 2,
+    "neighbours: beside 10,000 failing retries, p99 against alone": 2,
 }
 AT_LEAST: dict[str, float] = {
     "engine: decide a chain of 1,000 steps": 50_000,

@@ -1,6 +1,6 @@
 """The local server of W4: endpoints of 20 pages with 100 JSON records each, with a delay of 1 ms per answer.
 
-W6 asks for a small answer after a longer delay: `?ms=50`.
+W6 asks for a small answer after a longer delay: `?ms=50`. Others ask for a large answer: `?mb=25`.
 
 As a program, it prints its address and serves until it is killed.
 """
@@ -22,6 +22,13 @@ HEADS = {
 SMALL = b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 8\r\n\r\n{"n": 1}'
 
 
+def large(megabytes: int) -> bytes:
+    """An answer of about so many megabytes of records."""
+    record = json.dumps(RECORDS)[1:-1].encode()
+    body = b"[" + b", ".join([record] * (megabytes * 1_000_000 // len(record))) + b"]"
+    return b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
 def _number(line: bytes, name: bytes) -> int:
     return int(line.split(name)[1].split(b" ")[0].split(b"&")[0])
 
@@ -36,6 +43,8 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
             loop.call_later(_number(line, b"ms=") / 1_000, late.set_result, None)
             await late
             writer.write(SMALL)
+        elif b"mb=" in line:
+            writer.write(large(_number(line, b"mb=")))
         else:
             loop.call_later(0.001, late.set_result, None)
             await late

@@ -72,6 +72,15 @@ class Output(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return seen
 
 
+class LargeOutput(Output, frozen=True, kw_only=True, omit_defaults=True):
+    """An output whose data is large and was checked by the tool. A worker encodes it in slices."""
+
+    def plain(self) -> Output:
+        return Output(
+            status=self.status, data=self.data, ref=self.ref, error=self.error, meta=self.meta, own=self.own
+        )  # fmt: skip
+
+
 def failed(kind: str, message: str, *, retryable: bool = False) -> Output:
     """An output with a failure only."""
     return Output(status="error", error=Failure(kind=kind, message=message, retryable=retryable))

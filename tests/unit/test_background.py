@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from noetl.background import BackgroundTasks
-from noetl.control.live_execution import turn
+from noetl.slices import turn
 
 
 def test_all_handlers_receive_the_error_of_a_task() -> None:

@@ -43,7 +43,6 @@ from noetl.control.live_execution import (
     is_open,
     lost_workers,
     resolve,
-    turn,
 )
 from noetl.control.log_pages import read_iterations
 from noetl.control.loop_data import LoopData
@@ -67,6 +66,7 @@ from noetl.labels import declared_labels
 from noetl.net.program import Program
 from noetl.output import Output
 from noetl.ports import Append, Epoch, Grant, Link, ReportAnswer, SavedWrite, encode_facts
+from noetl.slices import turn
 
 if TYPE_CHECKING:
     from noetl.control.forks import ForkPlanner

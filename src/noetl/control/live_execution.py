@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import types
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -22,6 +21,7 @@ from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Failure
 from noetl.ports import Epoch, LogRow, PersonWait
+from noetl.slices import turn
 
 
 def fold(state: State, rows: Iterable[LogRow]) -> None:
@@ -183,12 +183,6 @@ def is_open(live: LiveExecution, frame: str) -> bool:
         return False
     known = run.frames.get(index)
     return known is None or (known.parked is None and known.pc >= 0)
-
-
-@types.coroutine
-def turn() -> Generator[None, None, None]:
-    """Give all other ready tasks one turn of the event loop."""
-    yield
 
 
 async def answer_all(batch: Sequence[Item]) -> None:

@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator, Callable
 from itertools import islice
 from typing import Final, Protocol
 
-from noetl.control.live_execution import turn
 from noetl.engine import Event
 from noetl.engine.facts import StepScheduled
 from noetl.engine.loops import Iterations, lineage
 from noetl.output import Output
 from noetl.ports import LogRow
+from noetl.slices import turn
 from noetl.views.log import events_of, readable
 from noetl.views.runs import Runs
 

@@ -23,10 +23,17 @@ from noetl.template.projection import evaluate_parts
 _encoded = msgspec.json.Encoder().encode
 
 
-def recorded(work: Work, fact: TaskDone, inline_max: int = INLINE_BYTES_MAX) -> TaskDone:
-    """The fact as it is recorded. Call it before the frame advances; stored data has its ref by then."""
+def recorded(
+    work: Work, fact: TaskDone, inline_max: int = INLINE_BYTES_MAX, *, is_large: bool | None = None
+) -> TaskDone:
+    """The fact as it is recorded. Call it before the frame advances; stored data has its ref by then.
+
+    `is_large`: whether its data has more than `inline_max` bytes; None: it is not known.
+    """
     output = fact.output
-    if output is not None and output.ref is not None and len(_encoded(output.data)) > inline_max:
+    if output is not None and output.ref is not None and is_large is None:
+        is_large = len(_encoded(output.data)) > inline_max
+    if output is not None and output.ref is not None and is_large:
         picked = pick(work, output, failed=fact.directive == "fail") if fact.next < 0 else None
         return replace(fact, output=trim(output, output.ref), picked=picked)
     last = work.frame.last

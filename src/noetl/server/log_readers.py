@@ -22,7 +22,6 @@ from noetl.api.executions import ExecutionOverview
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.limits import with_holders
-from noetl.control.live_execution import turn
 from noetl.control.log_pages import SLICE_FACTS, ReadableLog, read_iterations, read_runs, read_slices
 from noetl.engine import Event, apply
 from noetl.engine.facts import Requested
@@ -33,6 +32,7 @@ from noetl.output import JSON, Output
 from noetl.ports import EventStore, ExecutionListing, WorkerRegistry
 from noetl.server.errors import ApiError
 from noetl.server.services import Services
+from noetl.slices import turn
 from noetl.views.documents import (
     OutputLocation,
     ShowDocument,

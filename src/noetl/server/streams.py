@@ -13,7 +13,6 @@ from weakref import WeakValueDictionary
 
 from noetl.api.executions import ExecutionSummary, StreamEnd
 from noetl.cache import BoundedCache
-from noetl.control.live_execution import turn
 from noetl.control.log_pages import SLICE_FACTS
 from noetl.control.roles import matches_any
 from noetl.engine import Event
@@ -25,6 +24,7 @@ from noetl.server.log_growth import LogGrowthWatch
 from noetl.server.log_readers import EnvelopeReader
 from noetl.server.services import Services
 from noetl.server.subscriptions import HEARTBEAT, POLL_S, RECONNECT, FeedSubscription, Subscriber, sse_message
+from noetl.slices import turn
 from noetl.views.log_filter import LineFilter
 
 PAGE_FACTS: Final = 200

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cache
 from typing import Any
 
 import msgspec
 
+from noetl.json_slices import decode_in_slices
 from noetl.output import DATA_LEVELS_MAX, JSON, REF_FIELDS, NotJSON, clean_decoded
+from noetl.slices import in_slices
 
 # Text encodings. Python's codecs include some that are not text encodings, or that yield lone surrogates.
 _CHARSET = re.compile(
@@ -21,6 +23,7 @@ _CHARSET = re.compile(
 _decode = msgspec.json.Decoder().decode
 MEMORY_BYTES_MAX = 1024 * 1024 * 1024  # of the values of one JSON text
 CHECKED_BYTES_MIN = 1024 * 1024  # a smaller text cannot need much memory
+_COUNTED_BYTES = 64 * 1024  # of a slice; a multiple of four, so that the sum is that of the whole text
 _LIST_BYTES, _DICT_BYTES, _VALUE_BYTES, _QUOTE_BYTES = 80, 200, 40, 16  # of Python's objects, measured
 _FAST_LEVELS = 6  # enough for nearly all JSON; each further level doubles the size of the decoder
 
@@ -42,18 +45,47 @@ def memory_of_json(body: bytes) -> int:
 
     Characters inside strings count, too, so it is rather too high.
     """
-    values = _LIST_BYTES * body.count(b"[") + _DICT_BYTES * body.count(b"{") + _VALUE_BYTES * body.count(b",")
-    return values + _QUOTE_BYTES * body.count(b'"') + len(body) // 4
+    return _memory_of_part(body, 0, len(body))
+
+
+def _memory_of_part(body: bytes, at: int, end: int) -> int:
+    values = _LIST_BYTES * body.count(b"[", at, end) + _DICT_BYTES * body.count(b"{", at, end)
+    return (
+        values + _VALUE_BYTES * body.count(b",", at, end) + _QUOTE_BYTES * body.count(b'"', at, end) + (end - at) // 4
+    )
+
+
+def _memory_in_slices(body: bytes) -> Generator[None, None, int]:
+    needed = 0
+    for at in range(0, len(body), _COUNTED_BYTES):
+        needed += _memory_of_part(body, at, min(at + _COUNTED_BYTES, len(body)))
+        yield
+    return needed
 
 
 def decode_json(body: bytes, memory_bytes: int = MEMORY_BYTES_MAX) -> JSON:
-    """Raises InvalidJson; JsonTooLarge before it makes values that need more than `memory_bytes`.
+    """Raises InvalidJson; JsonTooLarge before it makes values that need more than `memory_bytes`."""
+    if len(body) > CHECKED_BYTES_MIN:
+        _check_memory(memory_of_json(body), memory_bytes)
+    return _decoded(body)
 
-    The first decoder has a fixed depth, so the result needs no check of its depth, which takes 20 µs a page.
-    """
-    if len(body) > CHECKED_BYTES_MIN and (needed := memory_of_json(body)) > memory_bytes:
+
+async def decode_large_json(body: bytes, memory_bytes: int = MEMORY_BYTES_MAX) -> JSON:
+    """The same, but a large text is decoded in slices."""
+    if len(body) > CHECKED_BYTES_MIN:
+        _check_memory(await in_slices(_memory_in_slices(body)), memory_bytes)
+    value = await decode_in_slices(body)
+    return _decoded(body) if value is None else value
+
+
+def _check_memory(needed: int, memory_bytes: int) -> None:
+    if needed > memory_bytes:
         mb = 1024 * 1024
         raise JsonTooLarge(f"needs about {needed // mb:,} MB of memory (the limit is {memory_bytes // mb:,} MB)")
+
+
+def _decoded(body: bytes) -> JSON:
+    """The first decoder has a fixed depth, so the result needs no check of its depth, which takes 20 µs a page."""
     try:
         try:
             return _shallow_decoder()(body)

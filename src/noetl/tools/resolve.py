@@ -148,7 +148,7 @@ async def _fetch(results: PayloadSource, ref: dict[str, JSON], input: ResolveInp
         )
     if is_ndjson(str(meta.get("content_type"))):
         return await _read_rows(results, ref, (None, None)), False
-    return _decode(await results.get(ref), ref), False
+    return await _decode(await results.get(ref), ref), False
 
 
 async def _read_rows(results: PayloadSource, ref: dict[str, JSON], bounds: tuple[int | None, int | None]) -> JSON:
@@ -171,12 +171,12 @@ async def _read_rows(results: PayloadSource, ref: dict[str, JSON], bounds: tuple
     return [decode_json(line) for line in (kept[first:last] if from_end else kept)]
 
 
-def _decode(body: bytes, ref: dict[str, JSON]) -> JSON:
+async def _decode(body: bytes, ref: dict[str, JSON]) -> JSON:
     """JSON or text, by the content type of the Ref; other bytes become {"base64": …}."""
-    from noetl.tools.payload import decode_json, is_json, text_or_base64
+    from noetl.tools.payload import decode_large_json, is_json, text_or_base64
 
     if is_json(str(ref.get("meta", {}).get("content_type", "application/json"))):
-        return decode_json(body)
+        return await decode_large_json(body)
     return text_or_base64(body)
 
 

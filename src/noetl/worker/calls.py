@@ -12,7 +12,7 @@ import msgspec
 from noetl.engine.moves import RunTask
 from noetl.errors import NoetlError, NotFound, Rejected
 from noetl.masking import Mask
-from noetl.output import JSON, Failure, NotJSON, Output, clean, clean_decoded, failed
+from noetl.output import JSON, Failure, LargeOutput, NotJSON, Output, clean, clean_decoded, failed
 from noetl.playbook.model import Credential
 from noetl.playbook.source import Path
 from noetl.ports import ResultStore
@@ -98,8 +98,10 @@ class Toolbox:
             return failed("tool", f'a task of kind "{task.kind}" can be checked, but not run yet')
         except Exception as error:  # noqa: BLE001  # the boundary of a tool call (STYLE §2)
             return failed("tool", f"{type(error).__name__}: {error}")
-        if tool.unjudged != "nothing":
-            output = cleaned(output, clean_decoded if tool.unjudged == "depth" else clean)
+        if tool.unjudged == "depth":
+            output = cleaned(output, unmasked if type(output) is LargeOutput else clean_decoded)
+        elif tool.unjudged == "all":
+            output = cleaned(output, clean)
         return output if task.schema is None else task.schema.applied(output)
 
     def _call(self, tool: Tool, called: RunTask, context: CallContext, results: ResultStore) -> Call:

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from msgspec.json import decode, encode
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from noetl.engine.apply import advance
@@ -24,11 +24,13 @@ from noetl.engine.results import absent, recorded, restore
 from noetl.engine.scopes import is_foreign
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
+from noetl.json_slices import decode_stored, encode_large, release_slices
 from noetl.masking import Mask
-from noetl.output import JSON, Output, failed
+from noetl.output import JSON, LargeOutput, Output, failed
 from noetl.paging import is_json
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
+from noetl.slices import in_slices
 from noetl.worker.calls import total_s
 from noetl.worker.keychain import NO_CREDENTIALS, FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
@@ -73,6 +75,8 @@ class FrameDriver:
     _running: tuple[RunTask, datetime, float] | None = None  # the call, and when it began
     _between_tries = False  # the running call waits for its next try
     _files: dict[str, str] | None = None  # a part of the code of the running call; None: it has none
+    _sized: tuple[JSON, bool | None] = (None, None)  # the data of the last call, and is it too large for the log?
+    _large: list[JSON] | None = None  # the data of the last call, to free it in slices; None: it is not large
     _printed: CallLog | None = None  # of the running call; None: it has printed nothing
 
     def __init__(self, worker: Worker, execution_id: str, grant: Grant) -> None:
@@ -136,6 +140,8 @@ class FrameDriver:
         except Stopped:
             self.committed = False  # our last results are not in the log
         finally:
+            if self._large:
+                self.worker.spawn(in_slices(release_slices(self._large)))
             self._values = None  # a cycle of references would leave each driver to the garbage collector
             if self._reporting is not None:
                 self._reporting.cancel()
@@ -145,6 +151,10 @@ class FrameDriver:
         while not self._stopped and not (self.worker.draining and not self._unreported):
             if self.work.frame.pc < 0:
                 break
+            if (waiter := self.worker.turns.waiter(self.execution_id)) is not None:
+                await waiter
+                if self._stopped or self.worker.draining:
+                    continue
             at, until, credentials = self.now(), self.work.frame.until, NO_CREDENTIALS
             if self.work.place.keychain:
                 credentials = await self._credentials.resolve(self.work, waits=until is not None and at < until)
@@ -311,6 +321,10 @@ class FrameDriver:
     async def _stored(self, output: Output, results: ResultStore) -> Output:
         """Store large data in the result store before the event that refers to it (D51)."""
         always = self.work.pipeline.reads_ref
+        is_large = False
+        if isinstance(output, LargeOutput):
+            is_large, output = True, output.plain()
+            self._large = [output.data]
         output = self.result_policy.selected(output)
         if output.ref is not None:
             if is_foreign(output.ref) and len(encode(output.data)) > self.result_policy.inline_max:
@@ -320,8 +334,9 @@ class FrameDriver:
             return replace(output, ref=self.result_policy.with_ttl(self.execution_id, output.ref))
         if not always and type(output.data) in _SMALL:
             return output
-        body = encode(output.data)
-        if len(body) <= self.result_policy.inline_max and not always:
+        body = await encode_large(output.data) if is_large else encode(output.data)
+        self._sized = output.data, len(body) > self.result_policy.inline_max
+        if not self._sized[1] and not always:
             return output
         failpoint("worker.before-store")
         ref = await self._store(body, results)
@@ -347,7 +362,7 @@ class FrameDriver:
                 place = self.work.place
             for slot, ref in absent(frame).items() if self._has_results() else ():
                 if is_json(ref):  # a stored file is read by the task that resolves it
-                    bodies[slot] = decode(await self.worker.refs.get(ref))
+                    bodies[slot] = await decode_stored(await self.worker.refs.get(ref))
             if place.items is not None:
                 assert place.iter is not None
                 assert pipeline.loop is not None
@@ -448,7 +463,10 @@ class FrameDriver:
 
     async def _add(self, fact: TaskDone) -> None:
         """Add a fact to the report, cut to the limit of the log; our own frame keeps all values."""
-        cut = recorded(self.work, fact, self.result_policy.inline_max)
+        (data, is_large), self._sized = self._sized, (None, None)
+        if fact.output is None or fact.output.data is not data:
+            is_large = None
+        cut = recorded(self.work, fact, self.result_policy.inline_max, is_large=is_large)
         self.result_policy = DEFAULT
         advance(self.work.frame, fact)
         if cut.stored or cut.picked or self.work.place.marks:

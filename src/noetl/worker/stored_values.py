@@ -27,6 +27,7 @@ from noetl.engine.state import State
 from noetl.engine.stored import filled, key_of, mark, marks_on, paths_read, ref_of, stored_bytes
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
+from noetl.json_slices import decode_stored
 from noetl.output import JSON, Failure
 from noetl.paging import put_pages
 from noetl.worker.loop_data import read_items
@@ -101,7 +102,7 @@ class StoredValues:
             raise Stopped from None
         except NoetlError as error:
             raise MissingValue(name, error) from None
-        value = decode(body)
+        value = await decode_stored(body)
         if len(body) <= CACHED_BYTES:
             cache.put(key, (len(body), value))
         return value

@@ -18,6 +18,7 @@ from noetl.paging import PageReader
 from noetl.ports import Claim, Grant, Link, LogSink, ResultStore, WorkQueue
 from noetl.worker.call_logs import LogWriter
 from noetl.worker.calls import ToolRun
+from noetl.worker.fair_turns import FairTurns
 from noetl.worker.frame_driver import LOOK_S, FrameDriver, LogLine
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Lineage, Refs
@@ -63,6 +64,7 @@ class Worker:
         self.clock = clock
         self.on_log_line = on_log_line
         self.drivers: dict[tuple[str, str], FrameDriver] = {}
+        self.turns = FairTurns(clock)
         self.draining = False  # whether it begins no more frames
         self._watch: asyncio.TimerHandle | None = None  # of the next look; None: there are no frames
         self._background = BackgroundTasks()
@@ -147,6 +149,7 @@ class Worker:
     async def _run_frame(self, execution_id: str, grant: Grant) -> tuple[bool, tuple[Grant, ...]]:
         """Whether all results are committed, and the grants of the next frames."""
         held = (execution_id, grant.work.frame.id)
+        self.turns.note(execution_id)
         driver = self.drivers[held] = FrameDriver(self, execution_id, grant)
         if self._watch is None:
             self._watch = asyncio.get_running_loop().call_later(LOOK_S, self._look)

@@ -10,11 +10,12 @@ import pytest
 from noetl.adapters.memory import MemoryStore
 from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_COMMIT, FACTS_PER_TURN, LEADS_PER_TURN
-from noetl.control.live_execution import ANSWERS_PER_TURN, fold, turn
+from noetl.control.live_execution import ANSWERS_PER_TURN, fold
 from noetl.engine.commands import Pause, Resume
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.ports import Append, Snapshot
+from noetl.slices import turn
 from noetl.testing import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.views.replay import ReplayDifference, differences

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from noetl.control.deps import ControlSettings
-from noetl.control.live_execution import turn
 from noetl.control.sweeper import adopt
 from noetl.engine.commands import Cancel, Pause, Resume, Signal
 from noetl.engine.moves import RunTask
 from noetl.errors import PlaybookError
 from noetl.net.program import Program
 from noetl.output import Output
+from noetl.slices import turn
 from noetl.testing import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime
 from tests.unit.control.runtimes import memory_runtime, run_in

@@ -8,9 +8,9 @@ import pytest
 
 from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_COMMIT
-from noetl.control.live_execution import turn
 from noetl.output import Failure
 from noetl.ports import encode_facts
+from noetl.slices import turn
 from noetl.testing.memory_runtime import MemoryRuntime
 from tests.unit.control.runtimes import memory_runtime, run_in
 

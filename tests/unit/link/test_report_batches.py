@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from noetl.adapters.memory import MemoryBus, MemoryTransport
-from noetl.control.live_execution import turn
 from noetl.engine.commands import Report, Start
 from noetl.engine.facts import TaskDone
 from noetl.errors import NotFound, Rejected, Unavailable
@@ -19,6 +18,7 @@ from noetl.link.messages import PARTITIONS, ReportRequest, ReportsRequest, decod
 from noetl.link.server import REPORTS_MAX, _check_subject
 from noetl.output import Output
 from noetl.ports import Grant, Message, ReportAnswer
+from noetl.slices import turn
 from tests.contracts.link_servers import KEY, LinkedServer, Programs, served
 
 ITEMS = 20

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from noetl.control.live_execution import LiveExecution, turn
+from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import Pause
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.ports import Append, EventStore
 from noetl.runtime import embedded
 from noetl.runtime.embedded import EmbeddedRuntime, RuntimeHooks, open_embedded, open_local_store
+from noetl.slices import turn
 from noetl.tool import Tools
 
 TEXT = """\

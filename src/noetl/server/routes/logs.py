@@ -14,7 +14,6 @@ from litestar.types import ASGIApp
 
 from noetl.api.analysis import FactsPage
 from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPage
-from noetl.control.live_execution import turn
 from noetl.control.log_pages import SLICE_FACTS, fold_log, read_runs
 from noetl.engine import Event
 from noetl.engine.state import LIVE
@@ -40,6 +39,7 @@ from noetl.server.params import (
     route,
 )
 from noetl.server.subscriptions import SubscriberResponse
+from noetl.slices import turn
 from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, StepOutputFold, state_document
 from noetl.views.fact_lines import FactLine, fact_line
 from noetl.views.log import events_of, name_of, readable

@@ -169,7 +169,10 @@ class SimCluster:
                 known = self._grown[execution_id] = (len(rows), now)
             if self._quiet_at is None or now - max(known[1], self._quiet_at) <= RECOVERY_S or self._ended(execution_id):
                 continue
-            waiting = list(due(folded(execution_id, events_of(rows))))
+            try:
+                waiting = list(due(folded(execution_id, events_of(rows))))
+            except KeyError as error:
+                raise AssertionError(f"the log of {execution_id} cannot be applied: {error!r}") from error
             since = f"{now - known[1]:.1f} s, {now - self._quiet_at:.1f} s after the faults"
             assert not waiting, f"liveness: {execution_id} has not gone on for {since}, and {waiting[0]} is due"
 

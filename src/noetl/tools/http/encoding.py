@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from noetl.clock import Clock
 
 ACCEPTED = "gzip, deflate"
-PIECE_BYTES = 256 * 1024
+PIECE_BYTES = 64 * 1024  # decompressing it takes about 0.2 ms
 _GZIP = frozenset({"gzip", "x-gzip"})
 _UNSUPPORTED = frozenset({"br", "zstd", "compress"})
 

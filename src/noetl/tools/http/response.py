@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from noetl.clock import Clock
 from noetl.errors import NoetlError
-from noetl.output import JSON, Failure, Output
+from noetl.json_slices import SLICED_BYTES_MIN, join_large
+from noetl.output import JSON, Failure, LargeOutput, Output
 from noetl.tool import Call
 from noetl.tools.errors import TooLarge
 from noetl.tools.http.encoding import body_parts
@@ -25,7 +26,7 @@ from noetl.tools.payload import (
     JsonTooDeep,
     JsonTooLarge,
     base64_of,
-    decode_json,
+    decode_large_json,
     is_json,
     known_charset,
     text_or_base64,
@@ -62,16 +63,17 @@ async def read_response(reply: ClientResponse, request: HttpRequest, options: Re
     if body is None:
         return Output(status="error", error=_too_large(request, limit, "use `response: file`"), own=own)
     try:
-        data = _data(reply, body, options.response if success else "auto", _memory_bytes(options.call))
+        data = await _data(reply, body, options.response if success else "auto", _memory_bytes(options.call))
     except JsonTooLarge as error:
         advice = "increase `spec.memory_mb`, or use `response: file`"
         return Output(status="error", error=TooLarge(f"the body of {request} {error}; {advice}").failure(), own=own)
     except InvalidJson as error:
         failure = Failure(kind="http", message=f"the body of {request} {error}")
         return Output(status="error", data=text_or_base64(body, reply.charset), error=failure, own=own)
+    made = Output if len(body) < SLICED_BYTES_MIN else LargeOutput
     if success:
-        return Output(data=data, own=own)
-    return Output(status="error", data=data, error=_failure(reply, body, request, options.clock), own=own)
+        return made(data=data, own=own)
+    return made(status="error", data=data, error=_failure(reply, body, request, options.clock), own=own)
 
 
 def _limit(call: Call, most: int) -> int:
@@ -93,7 +95,9 @@ async def _read_body(reply: ClientResponse, limit: int, clock: Clock) -> bytes |
                 break
             parts.append(part)
         else:
-            return parts[0] if len(parts) == 1 else b"".join(parts)
+            if size < SLICED_BYTES_MIN:
+                return parts[0] if len(parts) == 1 else b"".join(parts)
+            return await join_large(parts)
     reply.close()
     return None
 
@@ -104,7 +108,7 @@ def _memory_bytes(call: Call) -> int:
     return min(megabytes * 1024 * 1024, MEMORY_BYTES_MAX)
 
 
-def _data(reply: ClientResponse, body: bytes, response: str, memory_bytes: int) -> JSON:
+async def _data(reply: ClientResponse, body: bytes, response: str, memory_bytes: int) -> JSON:
     """Raises InvalidJson if the task requires JSON and the body is something else, or too large as values."""
     if response == "bytes":
         return base64_of(body)
@@ -112,15 +116,14 @@ def _data(reply: ClientResponse, body: bytes, response: str, memory_bytes: int) 
         return None
     if response == "text":
         return body.decode(known_charset(reply.charset), errors="replace")
-    if response == "json":
-        return decode_json(body.removeprefix(b"\xef\xbb\xbf"), memory_bytes)
-    if is_json(reply.content_type):
+    if response == "json" or is_json(reply.content_type):
         try:
-            return decode_json(body.removeprefix(b"\xef\xbb\xbf"), memory_bytes)
+            return await decode_large_json(body.removeprefix(b"\xef\xbb\xbf"), memory_bytes)
         except (JsonTooDeep, JsonTooLarge):
             raise
         except InvalidJson:
-            return text_or_base64(body, reply.charset)
+            if response == "json":
+                raise
     return text_or_base64(body, reply.charset)
 
 

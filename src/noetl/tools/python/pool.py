@@ -112,6 +112,7 @@ class PythonChild(asyncio.Protocol):
         self.folder = folder  # its working directory, empty between calls
         self.calls = 0
         self.dead = False  # it can make no further call
+        self._asks_replacement = False  # in its last response
         self.guard = guard
         self._stdout, self._stderr = stdout, stderr
         self._loop = asyncio.get_running_loop()
@@ -159,9 +160,11 @@ class PythonChild(asyncio.Protocol):
         (length,) = _LENGTH.unpack_from(buffer)
         if length > FRAME_BYTES_MAX or self._waiting is None:
             self._close_socket()
-        elif len(buffer) >= _LENGTH.size + length:
-            body = bytes(buffer[_LENGTH.size : _LENGTH.size + length])
-            del buffer[: _LENGTH.size + length]
+        elif len(buffer) >= (end := _LENGTH.size + length):
+            self._asks_replacement = buffer[_LENGTH.size : _LENGTH.size + 1] != b"+"
+            with memoryview(buffer) as view:  # a result can be large: it is copied only once
+                body = bytes(view[_LENGTH.size + 1 : end])
+            del buffer[:end]
             self._settle(body)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
@@ -196,9 +199,9 @@ class PythonChild(asyncio.Protocol):
             reason = await self._exit_reason()
             kind = "limit" if self.guard.over_limit else "python"
             return ChildResponse(None, *self._take_output(), reason, kind)
-        if not body.startswith(b"+"):
-            self.dead = True  # the child itself asks to be replaced
-        return ChildResponse(body[1:], *self._take_output())
+        if self._asks_replacement:
+            self.dead = True
+        return ChildResponse(body, *self._take_output())
 
     async def load(self, libs: Mapping[str, str]) -> ChildResponse | None:
         """Send the modules of the playbook, once. Returns a response if the child has ended."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
-from noetl.output import JSON, Failure, Output, failed
+from noetl.json_slices import decode_in_slices
+from noetl.output import JSON, Failure, LargeOutput, Output, failed
 from noetl.playbook.kinds import Fixed, Raw, Sandbox
 from noetl.tool import Call, CodeFiles, Tool, ToolUser
 from noetl.tools.errors import InvalidInput, ToolError
@@ -143,7 +144,7 @@ code: |
                 python = await self._interpreter(input.requirements, call)
             limits = restrictions(spec.sandbox, call.folder)
             pool = self._children_pool()
-            return _output(
+            return await _output(
                 await pool.call(request, call.say, python, call.playbook, limits, write=call.write, libs=call.libs)
             )
         except msgspec.ValidationError as error:
@@ -249,17 +250,21 @@ def _read(script: str, folder: str | None) -> tuple[str, str]:
         raise InvalidInput(f'script "{path}" is not encoded in UTF-8') from error
 
 
-def _output(response: ChildResponse) -> Output:
+async def _output(response: ChildResponse) -> Output:
     import msgspec
 
+    made: type[Output]
     part: dict[str, JSON] = {"exception_type": None, "exception": None, "traceback": None}
     own = {"py": {**part, "stdout": response.stdout, "stderr": response.stderr}}
     if response.body is None:
         return Output(status="error", error=Failure(kind=response.kind, message=response.error), own=own)
     try:
-        result = msgspec.json.decode(response.body)
+        result = await decode_in_slices(response.body)
+        made = LargeOutput
+        if result is None:
+            result, made = msgspec.json.decode(response.body), Output
         if "error" not in result:
-            return Output(data=result["data"], own=own)
+            return made(data=result["data"], own=own)
         own["py"] |= {key: value for key, value in result["exception"].items() if key in part}
         return Output(status="error", error=msgspec.convert(result["error"], Failure), own=own)
     except (msgspec.DecodeError, RecursionError, TypeError, KeyError, AttributeError) as error:

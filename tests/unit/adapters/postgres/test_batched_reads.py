@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from noetl.adapters.postgres.database import STATEMENTS_MAX, BatchedReads
-from noetl.control.live_execution import turn
 from noetl.errors import Unavailable
+from noetl.slices import turn
 
 
 class Slow:
