@@ -106,9 +106,8 @@ class ServerRuntime:
         """`on_error`: receive a bug in a background task."""
         self.clock = clock
         settings = self._settings = Settings.from_environment()
-        self.name = options.name or socket.gethostname()
+        self.name, self._is_named = options.name or socket.gethostname(), bool(options.name)
         self.identity = f"{self.name}#{clock.new_id()[-8:]}"  # of this process and its leases
-        self._is_named = bool(options.name)
         self._lease_s, self._keep_days = options.lease_s, options.keep_days
         self.database = open_postgres(options.database, clock)
         self.connection = NatsConnection(options.nats, self.name, clock)
@@ -136,14 +135,7 @@ class ServerRuntime:
         self.limits = PostgresLimits(self.database)
         self.logs = PostgresLogs(self.database, settings.log_limits[1])
         self.playbooks = Playbooks(self.catalog, self.kinds)
-        self.owners = PartitionOwners(
-            self.store,
-            clock,
-            self.identity,
-            ttl_s=options.lease_s,
-            count=PARTITIONS,
-            before_release=self._before_release,
-        )
+        self.owners = self._make_owners()
         self._ownership_changed = asyncio.Event()  # on another server
         self._committed = CommittedLogs(self.store, self.owners.owns)
         others = LinkClient(self.connection, self.playbooks, identity=identity)
@@ -158,6 +150,10 @@ class ServerRuntime:
         self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
+
+    def _make_owners(self) -> PartitionOwners:
+        ports = self.store, self.clock, self.identity
+        return PartitionOwners(*ports, ttl_s=self._lease_s, count=PARTITIONS, before_release=self._stop_answering)
 
     def _make_control(self, options: ServerOptions) -> Control:
         resend_s = options.lease_s / 3  # a worker may die between claiming a pointer and beginning its frame
@@ -329,7 +325,7 @@ class ServerRuntime:
         if self.owners.owned - before:
             await self.instruments.sweep(self.control)
 
-    async def _before_release(self, kept: frozenset[int]) -> None:
+    async def _stop_answering(self, kept: frozenset[int]) -> None:
         with suppress(Unavailable):
             await self.link_server.release(kept)
 
