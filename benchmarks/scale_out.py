@@ -37,7 +37,8 @@ WORKERS = (2, 4, 8) if scaled(1, 0) else (1,)
 SLOTS = 16  # of a worker
 WAIT_MS = scaled(2_000, 100)
 ROUNDS = scaled(6, 2)  # tasks for each slot
-EXECUTIONS = scaled(384, 16)  # so many that chance gives no server more than a fifth above the others
+EXECUTIONS = scaled(384, 16)  # at once
+SHARE_ROUNDS = scaled(8, 1)  # of executions without tasks, so that chance gives servers nearly equal shares
 READY_S = 60
 TIMEOUT_S = 120
 JOINED_AFTER = scaled(3, 1)  # rounds
@@ -60,7 +61,7 @@ class Measured(NamedTuple):
     workers: int
     rate: float  # tasks/s
     bound: float  # tasks/s, if every slot had a task all the time
-    spread: float  # of the facts that servers have committed: (most - least) / mean
+    spread: float  # of the facts that servers have committed for executions without tasks: (most - least) / mean
 
     def __str__(self) -> str:
         share = f"{self.rate / self.bound:.0%}"
@@ -150,11 +151,13 @@ class _Load:
             await clients[0].register(PLAYBOOK)
             await _until_shared(clients)
             await self.executions(clients, workers * SLOTS, 1)  # the first call of a worker loads the playbook
-            before = [await _facts(client) for client in clients]
             tasks = max(1, workers * SLOTS * ROUNDS // EXECUTIONS)
             begun = time.perf_counter()
             await self.executions(clients, EXECUTIONS, tasks)
             rate = EXECUTIONS * tasks / (time.perf_counter() - begun)
+            before = [await _facts(client) for client in clients]
+            for _ in range(SHARE_ROUNDS):
+                await self.executions(clients, EXECUTIONS, 0)
             done = [await _facts(client) - first for client, first in zip(clients, before, strict=True)]
             spread = (max(done) - min(done)) * len(done) / sum(done)
             return Measured(len(clients), workers, rate, workers * SLOTS * 1_000 / WAIT_MS, spread)

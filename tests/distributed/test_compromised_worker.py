@@ -286,7 +286,8 @@ SUBSCRIPTIONS = (
 )  # fmt: skip
 PUBLICATIONS = (
     "noetl.ask.5", "noetl.ask.5.b", "noetl.any.text", "noetl.any.iterations", "noetl.work.b", "noetl.work.gpu",
-    "noetl.news.5", "noetl.roll-call", "noetl.workers", "noetl.workers.b", "_INBOX.pool.b.x.1", "_INBOX.x.1",
+    "noetl.news.5", "noetl.roll-call", "noetl.owners", "noetl.workers", "noetl.workers.b", "_INBOX.pool.b.x.1",
+    "_INBOX.x.1",
     "$JS.API.CONSUMER.MSG.NEXT.NOETL_WORK.b", "$JS.API.CONSUMER.MSG.NEXT.NOETL_WORK.gpu",
     "$JS.API.CONSUMER.CREATE.NOETL_WORK", "$JS.API.CONSUMER.CREATE.NOETL_WORK.x.noetl.work.gpu",
     "$JS.API.CONSUMER.CREATE.NOETL_WORK.a.noetl.work.gpu", "$JS.API.CONSUMER.DURABLE.CREATE.NOETL_WORK.x",

@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from noetl.cli.arguments import CheckFormatChoice, CheckOptions, DialectChoice
@@ -36,10 +37,16 @@ def installed_kinds() -> Kinds:
 
 def check(options: CheckOptions) -> int:
     # Standard output is one array of problems, even when a file cannot be read: no error document.
+    with rare_collections():
+        return execute("auto", lambda reporter: _check(reporter, options))
+
+
+@contextmanager
+def rare_collections() -> Iterator[None]:
     threshold = gc.get_threshold()
     gc.set_threshold(GC_THRESHOLD, 50, 100)
     try:
-        return execute("auto", lambda reporter: _check(reporter, options))
+        yield
     finally:
         gc.set_threshold(*threshold)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 
@@ -17,13 +17,25 @@ from noetl.ports import Epoch, ExecutionOwnership, Grant, Link, Partitions, Repo
 class PartitionOwners:
     """One server's share: every n-th partition, where n is the current number of servers."""
 
-    def __init__(self, store: Partitions, clock: Clock, server: str, *, ttl_s: float, count: int) -> None:
+    def __init__(
+        self,
+        store: Partitions,
+        clock: Clock,
+        server: str,
+        *,
+        ttl_s: float,
+        count: int,
+        before_release: Callable[[frozenset[int]], Awaitable[None]] | None = None,
+    ) -> None:
+        """`before_release`: called with the partitions that we keep, before the others are released."""
         self._store = store
         self._clock = clock
         self._server = server
         self._ttl_s = ttl_s
         self._count = count
+        self._before_release = before_release
         self._owned: dict[int, int] = {}  # partition → our epoch
+        self._kept: frozenset[int] | None = None  # while we release the others
         self._renewed = clock.monotonic()  # start of the last successful renewal
 
     @property
@@ -31,7 +43,8 @@ class PartitionOwners:
         return frozenset(self._owned)
 
     def owns(self, execution_id: str) -> bool:
-        return partition_of(execution_id, self._count) in self._owned
+        """Whether new requests are for this server."""
+        return partition_of(execution_id, self._count) in (self._owned if self._kept is None else self._kept)
 
     async def renew(self, set_time: Callable[[datetime], None]) -> None:
         """One round: renew our share, release other partitions, and pass on the store's time."""
@@ -40,9 +53,7 @@ class PartitionOwners:
             servers = await self._store.servers(self._server, self._ttl_s)
             share = {number for number in range(self._count) if self._is_in_share(number, servers)}
             if others := sorted(self._owned.keys() - share):
-                for partition in others:
-                    del self._owned[partition]
-                await self._store.let_go(self._server, others)
+                await self._release(others)
             owned = await self._store.own(self._server, sorted(share), self._ttl_s)
         except Unavailable:
             # Leases run on the store's time. Counted from before the request, ours end no later than there.
@@ -53,15 +64,27 @@ class PartitionOwners:
         self._renewed = begun
         self._owned = owned.epochs
 
+    async def _release(self, partitions: list[int]) -> None:
+        """Requests that this server has received are still committed; new ones wait for the next owner."""
+        self._kept = frozenset(self._owned.keys() - partitions)
+        try:
+            if self._before_release is not None:
+                await self._before_release(self._kept)
+        finally:
+            self._kept = None
+            for partition in partitions:
+                self._owned.pop(partition, None)
+        await self._store.let_go(self._server, partitions)
+
     def _is_in_share(self, partition: int, servers: list[str]) -> bool:
         return self._server in servers and servers[partition % len(servers)] == self._server
 
     async def leave(self) -> None:
         """Release everything: the other servers need not wait until our leases expire."""
-        ours = sorted(self._owned)
         self._owned.clear()
         with suppress(Unavailable):
-            await self._store.let_go(self._server, ours)
+            # All: a round may have been cancelled before it released some.
+            await self._store.let_go(self._server, range(self._count))
             await self._store.servers(self._server, 0.0)
 
     async def number(self, execution_id: str) -> int:

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple, TypeVar
 from msgspec import Raw
 
 from noetl.background import BackgroundTasks
+from noetl.clock import SystemClock
 from noetl.engine.commands import Command, Report, Start
 from noetl.errors import Damaged, NoetlError, Unavailable
 from noetl.ids import partition_of
@@ -73,6 +74,9 @@ BATCH_MAX: Final = 64  # reports in one message
 BATCH_BYTES_MAX: Final = 131_072
 WORK_TIMEOUT_S: Final = 0.5  # a page shows what the servers answer by then
 ALL_WORK_TIMEOUT_S: Final = 2.0  # of all servers together
+OWNER_WAIT_S: Final = 10.0  # of a request, until its partition has an owner: servers hand partitions over in less time
+OWNER_POLL_S: Final = 0.05  # between the first two attempts to reach an owner; twice as much each time
+OWNER_POLL_MAX_S: Final = 1.0
 ITERATIONS_TIMEOUT_S: Final = 60.0  # the owner may have to read a whole log for the results of a loop
 
 # The frame whose grant has just arrived: it entitles the worker to the text of its playbook.
@@ -83,30 +87,53 @@ class LinkRequests:
     """Sends requests and decodes replies, including bodies of several messages."""
 
     def __init__(
-        self, transport: Transport, timeout_s: float = REPLY_TIMEOUT_S, identity: LinkIdentity | None = None
+        self,
+        transport: Transport,
+        timeout_s: float = REPLY_TIMEOUT_S,
+        identity: LinkIdentity | None = None,
+        *,
+        owner_wait_s: float = OWNER_WAIT_S,
     ) -> None:
         """`timeout_s`: an owner that has not replied by then counts as gone; there may be a new one.
 
-        `identity`: None if pools are not isolated; then messages are not sealed.
+        `identity`: None if pools are not isolated; then messages are not sealed. `owner_wait_s`: how long requests
+        wait for an owner.
         """
         self._transport = transport
         self.identity = identity
         self._timeout_s = timeout_s
+        self._owner_wait_s = owner_wait_s
+        self._clock = SystemClock()
 
     async def owner(self, execution_id: str, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
-        return await self.partition(partition_of(execution_id, PARTITIONS), request, decode)
+        """Send a request, as soon as the execution has an owner."""
+        return await self.wait_for_owner(partition_of(execution_id, PARTITIONS), encode_request(request), decode)
+
+    async def wait_for_owner(self, number: int, request: bytes, decode: Callable[[Raw], T]) -> T:
+        """No server has received a request without a responder, so that any request can be sent again."""
+        until = self._clock.monotonic() + self._owner_wait_s
+        delay_s = OWNER_POLL_S
+        while True:
+            try:
+                return await self._send_to_partition(number, request, decode)
+            except NoResponder as error:
+                if self._clock.monotonic() + delay_s > until:
+                    raise _no_owner(number) from error
+            await self._clock.sleep(delay_s)
+            delay_s = min(2 * delay_s, OWNER_POLL_MAX_S)
 
     async def partition(self, number: int, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
-        return await self.partition_encoded(number, encode_request(request), decode)
+        """Send a request that does not wait for an owner: it would delay those to other partitions."""
+        try:
+            return await self._send_to_partition(number, encode_request(request), decode)
+        except NoResponder as error:
+            raise _no_owner(number) from error
 
-    async def partition_encoded(self, number: int, request: bytes, decode: Callable[[Raw], T]) -> T:
+    async def _send_to_partition(self, number: int, request: bytes, decode: Callable[[Raw], T]) -> T:
         subject = f"{OWNER_SUBJECT}.{number}"
         if self.identity is not None:
             subject = self.identity.subject(subject)
-        try:
-            return await self._send(subject, request, decode, self._timeout_s)
-        except NoResponder as error:
-            raise Unavailable(f"no server owns partition {number} at the moment") from error
+        return await self._send(subject, request, decode, self._timeout_s)
 
     async def any(
         self,
@@ -145,6 +172,10 @@ class LinkRequests:
         return None if frame is None or identity is None else HeldFrame(*frame, identity.worker)
 
 
+def _no_owner(partition: int) -> Unavailable:
+    return Unavailable(f"no server owns partition {partition} at the moment")
+
+
 async def _unsealed(reply: bytes) -> Unavailable:
     """Anyone may have sent it. The server itself sends plain errors if it cannot open a request."""
     try:
@@ -172,7 +203,7 @@ class ReportBatches:
         self._unanswered[number] += 1
         try:
             if self._unanswered[number] == 1 or number in self._single:
-                return await self._requests.partition(number, request, DECODERS.answer)
+                return await self._requests.wait_for_owner(number, encode_request(request), DECODERS.answer)
             return await self._join(number, request)
         finally:
             self._unanswered[number] -= 1
@@ -202,7 +233,7 @@ class ReportBatches:
     async def _send(self, number: int, batch: list[_WaitingReport]) -> None:
         body = encode_reports([each.encoded for each in batch])
         try:
-            results = await self._requests.partition_encoded(number, body, DECODERS.results)
+            results = await self._requests.wait_for_owner(number, body, DECODERS.results)
             if len(results) != len(batch):
                 raise Unavailable("the reply does not answer all reports")
         except Unavailable as error:
@@ -223,7 +254,8 @@ class ReportBatches:
 
     async def _send_alone(self, number: int, report: _WaitingReport) -> None:
         try:
-            report.finish(ReportResult(await self._requests.partition(number, report.request, DECODERS.answer)))
+            body = encode_request(report.request)
+            report.finish(ReportResult(await self._requests.wait_for_owner(number, body, DECODERS.answer)))
         except NoetlError as error:
             report.fail(error)
 
@@ -255,8 +287,9 @@ class LinkClient:
         *,
         timeout_s: float = REPLY_TIMEOUT_S,
         identity: LinkIdentity | None = None,
+        owner_wait_s: float = OWNER_WAIT_S,
     ) -> None:
-        self._requests = LinkRequests(transport, timeout_s, identity)
+        self._requests = LinkRequests(transport, timeout_s, identity, owner_wait_s=owner_wait_s)
         self._reports = ReportBatches(self._requests)
         self._programs = programs
 

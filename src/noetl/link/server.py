@@ -50,6 +50,7 @@ from noetl.link.secret_channel import Owner, SecretServer
 from noetl.ports import CurrentWork, LogSink, Message, PlaybookText, Subscription, Transport
 
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
+RELEASE_S: Final = 1.0  # for the pending requests, when partitions are released
 PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
 ITERATIONS_MAX: Final = 1_000_000
 REPORTS_MAX: Final = 1_024  # in one request
@@ -111,13 +112,20 @@ class LinkServer:
                 made = [await self._transport.subscribe(each, handler) for each in (subject, f"{subject}.*")]
                 self._partitions[number] = made
 
-    async def close(self, grace_s: float = 5.0) -> None:
-        """Accept no more requests, and finish the pending ones within `grace_s`."""
-        await self.follow(())
-        if self._any is not None:
-            await self._any.close()
+    async def release(self, remaining: Collection[int], grace_s: float = RELEASE_S) -> None:
+        """Answer for these partitions only, and finish the pending requests within `grace_s`.
+
+        The next owner must not subscribe before: a request that two servers receive could take effect twice.
+        """
+        await self.follow(remaining)
         if self._tasks:
             await asyncio.wait(self._tasks, timeout=grace_s)
+
+    async def close(self, grace_s: float = 5.0) -> None:
+        """Accept no more requests, and finish the pending ones within `grace_s`."""
+        if self._any is not None:
+            await self._any.close()
+        await self.release((), grace_s)
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -250,6 +250,10 @@ def lines_of(text: str) -> _Lines:
     return _Lines(text)
 
 
+def is_null(tree: Tree) -> bool:
+    return isinstance(tree, Scalar) and tree.value is None
+
+
 def plain(tree: Tree | None) -> JSON:
     """The value alone, without positions."""
     match tree:
@@ -415,10 +419,19 @@ class _Composer:
         self._count(start)
         entries: dict[str, Tree] = {}
         keys: dict[str, int] = {}
-        values, height, next_event = 1, 0, self.next_event
-        while type(event := next_event()) is not _MAPPING_END:
-            key, _ = self._tree(event, depth)
-            tree, (inside, tall) = self._tree(next_event(), depth)
+        values, height, next_event, scalar = 1, 0, self.next_event, self._scalar
+        leaf = _SCALAR if depth <= DEPTH_MAX else None  # the fast path, as for sequences
+        while (kind := type(event := next_event())) is not _MAPPING_END:
+            if kind is leaf and event.anchor is None and event.tag is None:
+                key: Tree = scalar(event)
+            else:
+                key, _ = self._tree(event, depth)
+            below = next_event()
+            if type(below) is leaf and below.anchor is None and below.tag is None:
+                tree: Tree = scalar(below)
+                inside = tall = 1
+            else:
+                tree, (inside, tall) = self._tree(below, depth)
             values += inside + 1
             if tall > height:
                 height = tall

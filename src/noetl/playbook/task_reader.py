@@ -181,7 +181,7 @@ class TaskReader:
         tree = self.document.find(at)
         if not isinstance(tree, source.Mapping):
             return set()
-        return {key for key, value in tree.entries.items() if key == "else" or source.plain(value) is not None}
+        return {key for key, value in tree.entries.items() if key == "else" or not source.is_null(value)}
 
     def _policy(self, data: JSON, at: Path) -> Policy | None:
         if data is None:

@@ -29,7 +29,7 @@ from noetl.playbook.shapes import (
     UnionShape,
     describe,
 )
-from noetl.playbook.source import Document, Path, Scalar, Tree, plain
+from noetl.playbook.source import Document, Path, Scalar, Tree, is_null, plain
 from noetl.template.values import is_template
 
 NAMES_COMPARED_MAX = 10_000  # names compared for suggestions, per document: about 0.2 s
@@ -94,6 +94,18 @@ def validate(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tup
     """Whether the tree matches the shape, and its valid data. A mismatch has been reported."""
     if isinstance(tree, Scalar):
         return _scalar(tree, shape, path, report)
+    if isinstance(tree, source.Mapping):
+        if isinstance(shape, RecordShape):
+            return True, validate_record(tree, shape, path, report)
+        if isinstance(shape, MapShape):
+            each = {key: validate(value, shape.of, (*path, key), report) for key, value in tree.entries.items()}
+            return True, {key: value for key, (fits, value) in each.items() if fits}
+        if isinstance(shape, KindShape):
+            return _by_kind(tree, shape, path, report)
+    elif isinstance(shape, ListShape):
+        return True, _items(tree, shape.of, path, report)
+    if isinstance(shape, AnyShape):
+        return True, plain(tree)
     if isinstance(shape, UnionShape):
         fitting = next((each for each in shape.shapes if _kind_fits(tree, each)), None)
         if fitting is None:
@@ -101,17 +113,6 @@ def validate(tree: Tree, shape: Shape, path: Path, report: ProblemReport) -> tup
         return validate(tree, fitting, path, report)
     if isinstance(shape, ReservedShape):
         return _reserved(shape, path, report)
-    if isinstance(shape, AnyShape):
-        return True, plain(tree)
-    if isinstance(tree, source.Sequence) and isinstance(shape, ListShape):
-        return True, _items(tree, shape.of, path, report)
-    if isinstance(tree, source.Mapping) and isinstance(shape, MapShape):
-        each = {key: validate(value, shape.of, (*path, key), report) for key, value in tree.entries.items()}
-        return True, {key: value for key, (fits, value) in each.items() if fits}
-    if isinstance(tree, source.Mapping) and isinstance(shape, RecordShape):
-        return True, validate_record(tree, shape, path, report)
-    if isinstance(tree, source.Mapping) and isinstance(shape, KindShape):
-        return _by_kind(tree, shape, path, report)
     return _wrong(shape, tree, path, report)
 
 
@@ -166,17 +167,20 @@ def validate_record(tree: source.Mapping, record: RecordShape, path: Path, repor
     kept: dict[str, JSON] = {}
     for name, value in tree.entries.items():
         key = record.keys.get(name)
-        if key is None and record.extra is not None and name not in record.retired:
-            key = KeyShape(record.extra, "")
-        if key is None:
-            report_unknown_key(name, record, (*path, name), report)
-        elif isinstance(value, Scalar) and value.value is None and not _takes_null(key.shape):
-            if key.required:
-                report.add("missing-key", (*path, name), f'"{name}" has no value', key=True)
+        if key is not None:
+            shape = key.shape
+        elif record.extra is not None and name not in record.retired:
+            shape = record.extra
         else:
-            fits, value_left = validate(value, key.shape, (*path, name), report)
-            if fits:
-                kept[name] = value_left
+            report_unknown_key(name, record, (*path, name), report)
+            continue
+        if is_null(value) and not _takes_null(shape):
+            if key is not None and key.required:
+                report.add("missing-key", (*path, name), f'"{name}" has no value', key=True)
+            continue
+        fits, value_left = validate(value, shape, (*path, name), report)
+        if fits:
+            kept[name] = value_left
     for name, key in record.keys.items():
         if key.required and name not in tree.entries:
             message = f'{record.title} needs "{name}": {key.doc}'

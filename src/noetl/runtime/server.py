@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -68,7 +69,8 @@ from noetl.tool import AddressPolicy, Tools
 from noetl.worker.keychain import Keychain
 
 RETENTION_S = 3_600.0  # between two rounds that delete old executions
-RENEW_S = 1.0  # maximum between two renewals, to take over released partitions soon
+RENEW_S = 1.0  # maximum between two renewals, to take over partitions of servers that send no message
+OWNERSHIP_SUBJECT = "noetl.owners"  # empty messages: a server has joined, or has released partitions
 WINDOW_MIN = 16  # pointers at once for a pool without known workers
 
 
@@ -104,9 +106,8 @@ class ServerRuntime:
         """`on_error`: receive a bug in a background task."""
         self.clock = clock
         settings = self._settings = Settings.from_environment()
-        self.name = options.name or socket.gethostname()
+        self.name, self._is_named = options.name or socket.gethostname(), bool(options.name)
         self.identity = f"{self.name}#{clock.new_id()[-8:]}"  # of this process and its leases
-        self._is_named = bool(options.name)
         self._lease_s, self._keep_days = options.lease_s, options.keep_days
         self.database = open_postgres(options.database, clock)
         self.connection = NatsConnection(options.nats, self.name, clock)
@@ -134,7 +135,8 @@ class ServerRuntime:
         self.limits = PostgresLimits(self.database)
         self.logs = PostgresLogs(self.database, settings.log_limits[1])
         self.playbooks = Playbooks(self.catalog, self.kinds)
-        self.owners = PartitionOwners(self.store, clock, self.identity, ttl_s=options.lease_s, count=PARTITIONS)
+        self.owners = self._make_owners()
+        self._ownership_changed = asyncio.Event()  # on another server
         self._committed = CommittedLogs(self.store, self.owners.owns)
         others = LinkClient(self.connection, self.playbooks, identity=identity)
         self._other_servers = OtherServers(self.connection, identity)
@@ -148,6 +150,10 @@ class ServerRuntime:
         self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
+
+    def _make_owners(self) -> PartitionOwners:
+        ports = self.store, self.clock, self.identity
+        return PartitionOwners(*ports, ttl_s=self._lease_s, count=PARTITIONS, before_release=self._stop_answering)
 
     def _make_control(self, options: ServerOptions) -> Control:
         resend_s = options.lease_s / 3  # a worker may die between claiming a pointer and beginning its frame
@@ -271,9 +277,11 @@ class ServerRuntime:
         await self.registry.open()
         self._poll.send()  # to know the workers before their next announcements
         await self.link_server.open()
+        await self.connection.subscribe(OWNERSHIP_SUBJECT, lambda _: self._ownership_changed.set())
         if self._is_named:
             await self._release_former_leases()
         await self._renew()
+        await self._publish_ownership()  # the other servers release our share
         self._background.spawn(self._renew_repeatedly())
         self._background.spawn(self._sweep())
         self._background.spawn(self.triggers.run())
@@ -299,7 +307,10 @@ class ServerRuntime:
 
     async def _renew_repeatedly(self) -> None:
         while True:
-            await self.clock.sleep(min(self._lease_s / 3, RENEW_S))
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(self._lease_s / 3, RENEW_S)):
+                    await self._ownership_changed.wait()
+            self._ownership_changed.clear()
             await self._renew()
 
     async def _renew(self) -> None:
@@ -309,8 +320,19 @@ class ServerRuntime:
         self.instruments.ownership.update(self.owners.owned)
         with suppress(Unavailable):
             await self.link_server.follow(self.owners.owned)
+        if before - self.owners.owned:
+            await self._publish_ownership()
         if self.owners.owned - before:
             await self.instruments.sweep(self.control)
+
+    async def _stop_answering(self, kept: frozenset[int]) -> None:
+        with suppress(Unavailable):
+            await self.link_server.release(kept)
+
+    async def _publish_ownership(self) -> None:
+        """The other servers need not wait for their next round. A lost message costs that time only."""
+        with suppress(Unavailable):
+            await self.connection.publish(OWNERSHIP_SUBJECT, b"")
 
     async def _sweep(self) -> None:
         while True:
@@ -336,6 +358,7 @@ class ServerRuntime:
         with suppress(Unavailable):
             await self.link_server.close()
         await self.owners.leave()
+        await self._publish_ownership()
         self.control.timers.close()
         await self.instruments.close()
         for each in (self.outbox, self.queue, self.feed, self.registry, self.providers, self.results):

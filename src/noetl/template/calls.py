@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
+from msgspec.structs import replace
+
 from noetl.template import nodes
 from noetl.template.context import CompileContext, Expr, Run, Scope
 from noetl.template.filters import FILTERS, OMITTED
@@ -367,7 +369,7 @@ def compile_test(tree: nodes.TestNode, context: CompileContext) -> Expr:
     entry = find_test(tree.name, tree.lineno, context)
     if entry is None:
         return source
-    return _applied(entry, source, bind(entry, tree.name, args, context))._replace(boolean=True)
+    return replace(_applied(entry, source, bind(entry, tree.name, args, context)), boolean=True)
 
 
 def _applied(entry: Builtin, source: Expr, bound: Bound | None) -> Expr:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
+from msgspec import Struct
+
 from noetl.template import nodes
 from noetl.template.limits import EXPRESSION_DEPTH_MAX, Meter
 from noetl.template.syntax import Fault
@@ -34,7 +36,7 @@ class Comparison(NamedTuple):
     line: int  # within the template, from 1
 
 
-class Expr(NamedTuple):
+class Expr(Struct, frozen=True):
     """A compiled expression."""
 
     run: Run

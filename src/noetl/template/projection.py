@@ -10,6 +10,8 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from noetl.template import nodes
 from noetl.template.context import CompileContext, Expr, Read, Run, Scope
 from noetl.template.limits import Meter
@@ -46,7 +48,7 @@ class Projection:
             self._inside = False
         key = f"{'?' if truth_only else ''}{_digest(tree)}"
         self.parts[key] = ProjectedPart(key, expr.run, truth_only)
-        return expr._replace(run=lambda scope, _meter: _found(scope[PROJECTED], key))
+        return replace(expr, run=lambda scope, _meter: _found(scope[PROJECTED], key))
 
     def whole(self) -> Expr:
         """`output` itself, with all of its data."""

@@ -9,6 +9,7 @@ from datetime import datetime
 from noetl.adapters.memory import MemoryStore
 from noetl.control.ownership import PartitionOwners
 from noetl.errors import Unavailable
+from noetl.ids import partition_of
 from noetl.ports import OwnedPartitions
 from noetl.testing import FakeClock
 
@@ -47,6 +48,51 @@ def test_what_a_server_leaves_is_the_others_at_once() -> None:
             await each.renew(ignore)
         await first.leave()
         assert first.owned == frozenset()
+        await second.renew(ignore)
+        assert second.owned == frozenset(range(COUNT))
+
+    asyncio.run(work())
+
+
+def test_a_server_commits_what_it_has_received_before_it_releases_a_partition() -> None:
+    async def work() -> None:
+        store = MemoryStore(FakeClock(), COUNT)
+        seen: list[tuple[bool, bool, int]] = []
+
+        async def look(kept: frozenset[int]) -> None:
+            released = next(each for each in map(str, range(100)) if partition_of(each, COUNT) not in kept)
+            number = await first.number(released)
+            seen.append((first.owns(released), first.is_current(released, number), len(kept)))
+            assert store.owner(released) == "a"
+
+        first = PartitionOwners(store, FakeClock(), "a", ttl_s=60.0, count=COUNT, before_release=look)
+        second = owners(store, "b")
+        for each in (first, second, first):
+            await each.renew(ignore)
+        assert seen == [(False, True, COUNT // 2)]
+        assert len(first.owned) == COUNT // 2
+
+    asyncio.run(work())
+
+
+def test_a_server_that_leaves_during_a_release_keeps_no_lease() -> None:
+    async def work() -> None:
+        store = MemoryStore(FakeClock(), COUNT)
+        releasing = asyncio.Event()
+
+        async def hang(_kept: frozenset[int]) -> None:
+            releasing.set()
+            await asyncio.Event().wait()
+
+        first = PartitionOwners(store, FakeClock(), "a", ttl_s=60.0, count=COUNT, before_release=hang)
+        second = owners(store, "b")
+        await first.renew(ignore)
+        await second.renew(ignore)
+        round_ = asyncio.ensure_future(first.renew(ignore))
+        await releasing.wait()
+        round_.cancel()
+        await asyncio.gather(round_, return_exceptions=True)
+        await first.leave()
         await second.renew(ignore)
         assert second.owned == frozenset(range(COUNT))
 

@@ -13,6 +13,7 @@ import pytest
 from noetl.adapters.memory import MemoryBus, MemoryStore, MemoryTransport
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
+from noetl.control.live_execution import turn
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Cancel, Report, Start
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
@@ -55,13 +56,53 @@ def test_a_worker_without_the_tool_of_a_playbook_leaves_it_to_others() -> None:
     asyncio.run(work())
 
 
+def test_requests_wait_until_their_partition_has_an_owner() -> None:
+    async def work() -> None:
+        store, playbooks = MemoryStore(SystemClock(), PARTITIONS), Playbooks({"one": ONE})
+        connect = connector()
+        first, second = (LinkedServer(connect(), store, playbooks, name=name) for name in ("s1", "s2"))
+        connection = connect()
+        link = LinkClient(connection, Programs(playbooks), owner_wait_s=60.0)
+        try:
+            async with asyncio.timeout(120):
+                started = asyncio.ensure_future(link.start("e", playbooks.digests["one"], Start()))
+                await turns()
+                assert not started.done()
+                await first.keep()
+                await started
+                grant = await link.begin("e", "start#1", "w")
+                assert grant is not None
+                await first.server.release(())
+                await first.owners.leave()
+                facts = (task_done("start#1", Output(data=1)),)
+                report = Report(frame="start#1", position=0, facts=facts, epoch=grant.epoch)
+                reports = [asyncio.ensure_future(link.report("e", report)) for _ in range(2)]
+                await turns()
+                assert not any(each.done() for each in reports)
+                await second.keep()
+                words = [answer.why for answer in await asyncio.gather(*reports)]
+                assert words == ["over", "execution-over"]
+        finally:
+            for each in (first, second):
+                await each.close()
+            await connection.close()
+
+    asyncio.run(work())
+
+
+async def turns() -> None:
+    """Some turns of the event loop, in which requests are sent and answered."""
+    for _ in range(20):
+        await turn()
+
+
 def test_without_an_owner_it_is_unavailable_at_once_and_with_another_one_it_goes_on() -> None:
     async def work() -> None:
         store, playbooks = MemoryStore(SystemClock(), PARTITIONS), Playbooks({"one": ONE})
         connect = connector()
         first, second = (LinkedServer(connect(), store, playbooks, name=name) for name in ("s1", "s2"))
         connection = connect()
-        link = LinkClient(connection, Programs(playbooks))
+        link = LinkClient(connection, Programs(playbooks), owner_wait_s=0.0)
         try:
             async with asyncio.timeout(120):
                 with pytest.raises(Unavailable, match="no server owns partition"):

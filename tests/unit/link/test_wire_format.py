@@ -31,6 +31,7 @@ from noetl.link.messages import (
 )
 from noetl.link.secret_channel import decrypt, proof_of
 from noetl.output import Output
+from noetl.runtime.server import OWNERSHIP_SUBJECT
 
 FACT = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, output=Output(data={"n": 2**70}))
 CREDENTIAL = CredentialRequest("e", "a#1", (3, 4), "w", "api", b"n" * 16, b"p", True)
@@ -136,3 +137,4 @@ def test_subjects() -> None:
     assert (client.OWNER_SUBJECT, client.ANY_SUBJECT) == ("noetl.ask", "noetl.any")
     assert (feed.PROGRESS_SUBJECT, feed.LINES_SUBJECT) == ("noetl.news", "noetl.words")
     assert (workers.WORKERS_SUBJECT, workers.POLL_SUBJECT) == ("noetl.workers", "noetl.roll-call")
+    assert OWNERSHIP_SUBJECT == "noetl.owners"
