@@ -25,7 +25,6 @@ _BLANK: Final = b" \t\r\n"
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _FREED: Final = 256  # members that are freed at once
-_REFERENCES: Final = 2  # to a value that is used nowhere else: a variable, and the argument of `getrefcount`
 _VALUE_BYTES: Final = 8  # the weight of a number, a key or a container, in characters of text
 
 
@@ -264,11 +263,21 @@ async def join_large(parts: list[bytes]) -> bytes:
     return await asyncio.to_thread(b"".join, parts)
 
 
+def _unshared_references() -> int:
+    """What `getrefcount` returns for a value in a variable that is used nowhere else: versions of Python differ."""
+    owned: list[JSON] = [[]]
+    value = owned.pop()
+    return getrefcount(value)
+
+
+_UNSHARED: Final = _unshared_references()
+
+
 def release_slices(owned: list[JSON]) -> Generator[None, None, None]:
     """Free the values, which the caller no longer uses. A container that is used elsewhere stays as it is."""
     while owned:
         value = owned.pop()
-        if getrefcount(value) > _REFERENCES:
+        if getrefcount(value) > _UNSHARED:
             continue
         while value:
             if type(value) is list:

@@ -10,6 +10,7 @@ from noetl.cli.commands.migrate import MigrateOptions, migrate_file, report_fold
 from noetl.cli.execute import Reporter
 from noetl.errors import PlaybookError
 from noetl.playbook.dialects.notes import NOTES
+from noetl.playbook.format import format_text
 from noetl.session.errors import UsageError
 from tests.playbooks import HEAD
 
@@ -64,6 +65,13 @@ def test_the_result_has_the_layout_of_fmt_and_an_unchanged_file_keeps_its_own(fi
     file.write_text(NEW)
     assert migrated(write=True, keep_layout=False) == 0
     assert file.read_text() == NEW
+
+
+def test_a_canonical_text_is_printed_in_the_layout_of_fmt(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file.write_text(NEW)
+    assert migrated(keep_layout=False) == 0
+    printed = capsys.readouterr().out
+    assert printed == format_text(NEW).text != NEW
 
 
 def test_a_file_is_rewritten_in_place(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

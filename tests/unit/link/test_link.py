@@ -13,7 +13,6 @@ import pytest
 from noetl.adapters.memory import MemoryBus, MemoryStore, MemoryTransport
 from noetl.clock import SystemClock
 from noetl.control.executions import Control
-from noetl.control.live_execution import turn
 from noetl.control.playbooks import CompiledPlaybooks
 from noetl.engine.commands import Cancel, Report, Start
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
@@ -34,6 +33,7 @@ from noetl.link.messages import (
 )
 from noetl.output import Output
 from noetl.ports import Epoch, Message, ReportAnswer
+from noetl.slices import turn
 from noetl.testing.contracts.link import ONE, task_done
 from tests.contracts.link_servers import LinkedServer, Playbooks, Programs, link_of, served
 from tests.playbooks import kinds

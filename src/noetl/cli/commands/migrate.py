@@ -84,8 +84,8 @@ def migrate_file(reporter: Reporter, file: str, options: MigrateOptions) -> int:
         print_problems(error.problems, text, reporter.errors)
         return WRONG
     made = migration.text
-    printed = not (options.write or options.diff)  # a canonical text is printed in the canonical layout, but not rewritten
-    if (migration.changed or printed) and not options.keep_layout:
+    is_printed = not (options.write or options.diff)  # a file that needs no migration is not rewritten
+    if (migration.changed or is_printed) and not options.keep_layout:
         made = format_playbook(made, installed_kinds(), source.name).text
     notes = [MigrationNote(note.at, note.code, note.message) for note in migration.notes]
     print_notes(notes, reporter.errors)
