@@ -15,13 +15,16 @@ from noetl.server.playbook_body import TEXT_CHARS_HERE_MAX
 from noetl.server.services import ServerSettings
 from tests.api.servers import Answer, Api, ApiServer, serve
 from tests.playbooks import HEAD
+from tests.sizes import FULL
 
 VALID = HEAD + "workflow:\n" + "".join(
     f"- step: {f's{n}' if n else 'start'}\n  tool: {{kind: noop}}\n  next: {{arcs: [{{step: s{n + 1}}}]}}\n" for n in range(150)
 ) + "- step: s150\n  tool: {kind: noop}\n"  # fmt: skip
 INVALID = VALID.replace("kind: noop", "kind: nop")
-MANY_PROBLEMS = HEAD + "workflow:\n" + "- {step: a, tool: {kind: nop}}\n" * 1_500
-WIDE = HEAD + "workflow:\n" + "".join(f"- {{step: s{n}, tool: {{kind: noop}}}}\n" for n in range(1_200))
+MANY_PROBLEMS = HEAD + "workflow:\n" + "- {step: a, tool: {kind: nop}}\n" * (1_500 if FULL else 400)
+WIDE = (
+    HEAD + "workflow:\n" + "".join(f"- {{step: s{n}, tool: {{kind: noop}}}}\n" for n in range(1_200 if FULL else 400))
+)
 TEXTS = (VALID, INVALID, MANY_PROBLEMS, WIDE)
 ROUTES = (
     ("/playbooks/check", {}),

@@ -63,7 +63,7 @@ def test_values_are_those_of_the_decoder(value: Any, separators: tuple[str, str]
 @given(
     VALUES, SPACES, st.lists(st.tuples(st.integers(0), st.sampled_from(list('[]{},:" \\01nu'))), max_size=3), st.data()
 )
-@hypothesis_settings(max_examples=examples(5_000))
+@hypothesis_settings(max_examples=examples(2_000))
 def test_a_text_that_the_decoder_refuses_is_not_accepted(
     value: Any, separators: tuple[str, str], edits: list[tuple[int, str]], data: st.DataObject
 ) -> None:

@@ -46,7 +46,7 @@ def with_loop(work: Callable[[LinkedServer[Counted], LinkClient, Counted, list[G
     async def main() -> None:
         bus = MemoryBus()
         async with asyncio.timeout(60), served(lambda: Counted(bus), {"loop": LOOP}) as (server, transport, playbooks):
-            link = LinkClient(transport, Programs(playbooks))
+            link = LinkClient(transport, Programs(playbooks), owner_wait_s=0.0)
             await link.start("e", playbooks.digests["loop"], Start())
             grants = [await link.begin("e", f"start#1[{index}]", "w") for index in range(ITEMS)]
             transport.requests = 0

@@ -34,6 +34,7 @@ from noetl.playbook.dialects.template_tokens import (
 from noetl.playbook.dialects.templates import compared_strings
 
 _RESERVED = frozenset({*language.SCOPES, "outcome", "args", "token", "result_ref", "vars"})
+_ERRORS = (("output", "error"), ("outcome", "error"))
 _OWN = ("result", "response", "this")  # the step's own result, where it has ended
 _ENGINE = frozenset(
     {"event", "error", "loop", "loop_results", "context", "results", "payload", "env", "job", "_all_collected_items"}
@@ -481,12 +482,9 @@ def _reads_public(resolver: Resolver) -> bool:
                 return True
             if any(place.kind in SQL and part.startswith("command_") for read in parsed.readings for part in read.path):
                 return True
-            for reading in parsed.readings if place.kind == "http" else []:
-                if reading.path[:2] in (("output", "error"), ("outcome", "error")) and reading.path[2:3] in (
-                    ("status",),
-                    ("status_code",),
-                ):
-                    return True
+            errors = [each.path[2:3] for each in parsed.readings if each.path[:2] in _ERRORS and place.kind == "http"]
+            if ("status",) in errors or ("status_code",) in errors:
+                return True
     return False
 
 
@@ -561,8 +559,7 @@ def _asked(resolver: Resolver, parsed: ParsedTemplate, reading: PathRead, place:
     own = reading.root in (*_OWN, place.step.name) and place.kind in SQL and resolver.book.public
     words = [token.text for token in parsed.tokens[reading.after : reading.after + 3]]
     length = 2 if words[:2] == ["is", "defined"] else 3 if words == ["is", "not", "defined"] else 0
-    last = reading.path[-1]
-    if not own or not length or not (last == "rows" or last.startswith("command_")):
+    if not own or not length or not (reading.path[-1] == "rows" or reading.path[-1].startswith("command_")):
         return None
     sign = "==" if length == 2 else "!="
     return TextEdit(reading.start, parsed.tokens[reading.after + length - 1].end, f"(output.status {sign} 'ok')")
