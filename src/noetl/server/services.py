@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
@@ -43,6 +42,7 @@ from noetl.server.committed_logs import CommittedLogs
 from noetl.server.errors import ApiError
 from noetl.server.oidc import OidcSettings
 from noetl.server.sessions import SessionLimits
+from noetl.slices import computing_thread
 from noetl.telemetry.history import MetricsHistory
 from noetl.tool import Tools
 
@@ -58,7 +58,6 @@ THREADS: Final = 2  # few, because result stores read and write on the same thre
 WAITING_MAX: Final = 64
 SHARE_THREADS: Final = 1  # of one token; Python's lock lets two threads of one token compute no faster than one
 SHARE_WAITING_MAX: Final = 32
-TURN_S: Final = 0.0005  # Python's default is 5 ms, and a request needs many turns of the event loop
 
 # The token of the request that is being served, for shares of the CPU. "": there is none.
 requester: Final[ContextVar[str]] = ContextVar("requester", default="")
@@ -71,13 +70,12 @@ class CpuPool:
         self._slots = asyncio.Semaphore(THREADS)
         self._waiting = 0
         self._shares: dict[str, _Share] = {}  # of tokens with requests
-        self._running = 0
-        self._usual_s = 0.0
 
     async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """In a thread. Raises ApiError when too many requests wait."""
-        async with self.turn(), self._short_turns():
-            return await asyncio.to_thread(work, *args, **kwargs)
+        async with self.turn():
+            with computing_thread():
+                return await asyncio.to_thread(work, *args, **kwargs)
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
@@ -101,20 +99,6 @@ class CpuPool:
             share.waiting -= 1
             if not share.waiting:
                 del self._shares[token]
-
-    @asynccontextmanager
-    async def _short_turns(self) -> AsyncIterator[None]:
-        """While a thread computes, the event loop waits for Python's lock at most TURN_S before each of its turns."""
-        if not self._running:
-            self._usual_s = sys.getswitchinterval()
-            sys.setswitchinterval(TURN_S)
-        self._running += 1
-        try:
-            yield
-        finally:
-            self._running -= 1
-            if not self._running:
-                sys.setswitchinterval(self._usual_s)
 
 
 class _Share:

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import aiohttp
 
+from noetl.slices import long_turn
+
 if TYPE_CHECKING:
     from aiohttp import ClientResponse
-
-    from noetl.clock import Clock
 
 ACCEPTED = "gzip, deflate"
 PIECE_BYTES = 64 * 1024  # decompressing it takes about 0.2 ms
@@ -26,7 +26,7 @@ class BodyEncodingError(aiohttp.ClientError):
     """The body is not what its Content-Encoding says."""
 
 
-async def body_parts(reply: ClientResponse, clock: Clock) -> AsyncIterator[bytes]:
+async def body_parts(reply: ClientResponse) -> AsyncIterator[bytes]:
     """Pieces of the body. Raises BodyEncodingError and errors of aiohttp.
 
     Others have a turn after each piece: a body of chunks with one byte each, or one that decompresses to much more,
@@ -42,9 +42,9 @@ async def body_parts(reply: ClientResponse, clock: Clock) -> AsyncIterator[bytes
         else:
             for piece in decoder.feed(part):
                 yield piece
-                await clock.sleep(0)
+                await long_turn()
         if not reply.content.at_eof():
-            await clock.sleep(0)
+            await long_turn()
     if decoder is not None:
         decoder.end()
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 INTERIM_MAX: Final = 100  # before the response; servers send one or two
 SLICE_BYTES: Final = 8_192  # of the received data before the response, that are parsed at once: about 1 ms
 FRAMING_BYTES_MAX: Final = 1 << 20  # that bring no byte of the body
+CHUNKS_MAX: Final = 256  # of the body, that are parsed at once: about 1 ms; aiohttp would parse 4,096
 
 
 class Connector(aiohttp.TCPConnector):
@@ -63,7 +64,9 @@ class _Responses(ResponseHandler):
         if self._interim > INTERIM_MAX:
             return
         if not 100 <= data[0].code < 200 or data[0].code == 101:
-            self._body = data[1]  # aiohttp limits what it parses of the body at once
+            self._body = data[1]
+            # aiohttp pauses its parser at the upper number of chunks that were not read yet, until the lower one.
+            self._body._high_water_chunks, self._body._low_water_chunks = CHUNKS_MAX, CHUNKS_MAX // 2
         else:
             self._interim += 1
         if self._interim <= INTERIM_MAX:

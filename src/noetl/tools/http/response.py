@@ -58,7 +58,7 @@ async def read_response(reply: ClientResponse, request: HttpRequest, options: Re
     if success and options.response == "file":
         return await _store(reply, request, options)
     limit = _limit(options.call, BODY_BYTES_MAX)
-    body = await _read_body(reply, limit, options.clock)
+    body = await _read_body(reply, limit)
     own = {"http": _own_part(reply, request, options)}
     if body is None:
         return Output(status="error", error=_too_large(request, limit, "use `response: file`"), own=own)
@@ -82,14 +82,14 @@ def _limit(call: Call, most: int) -> int:
     return min(limit, most) if isinstance(limit, int) and limit >= 0 else most
 
 
-async def _read_body(reply: ClientResponse, limit: int, clock: Clock) -> bytes | None:
+async def _read_body(reply: ClientResponse, limit: int) -> bytes | None:
     """None: the body is larger than the limit; the rest is not read."""
     if (reply.content_length or 0) <= limit:
         if reply.content.is_eof() and "Content-Encoding" not in reply.headers:  # it has arrived with the head
             body = reply.content.read_nowait()
             return body if len(body) <= limit else None
         parts, size = [], 0
-        async for part in body_parts(reply, clock):
+        async for part in body_parts(reply):
             size += len(part)
             if size > limit:
                 break
@@ -197,7 +197,7 @@ async def _store(reply: ClientResponse, request: HttpRequest, options: ResponseO
     ref: dict[str, JSON] | None = None
     failure: Failure | None = None
     try:
-        ref = await call.results.write(call.execution_id, _chunks(reply, limit, call, options.clock), content_type)
+        ref = await call.results.write(call.execution_id, _chunks(reply, limit, call), content_type)
     except TooLarge:
         reply.close()
         failure = _too_large(request, limit, "fetch it in parts or increase the limit")
@@ -209,13 +209,13 @@ async def _store(reply: ClientResponse, request: HttpRequest, options: ResponseO
     return Output(ref=ref, own=own)
 
 
-async def _chunks(reply: ClientResponse, limit: int, call: Call, clock: Clock) -> AsyncIterator[bytes]:
+async def _chunks(reply: ClientResponse, limit: int, call: Call) -> AsyncIterator[bytes]:
     compressed = "Content-Encoding" in reply.headers  # Content-Length is then the compressed size
     total = None if compressed else reply.content_length
     if (total or 0) > limit:
         raise TooLarge
     size = 0
-    async for chunk in body_parts(reply, clock):
+    async for chunk in body_parts(reply):
         size += len(chunk)
         if size > limit:
             raise TooLarge

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import pairwise
 
 from noetl.output import Output
-from noetl.tools.http.framing import FRAMING_BYTES_MAX, INTERIM_MAX
+from noetl.tools.http.framing import CHUNKS_MAX, FRAMING_BYTES_MAX, INTERIM_MAX
 from noetl.tools.http.tool import HttpInput, HttpTool
 from tests.unit.tools.calls import call, raw_server
 
@@ -49,6 +50,25 @@ def test_a_long_chunk_extension_and_many_small_chunks_are_skipped() -> None:
     extension = b"1;" + b"a" * (FRAMING_BYTES_MAX // 2) + b"\r\n1\r\n"
     for output in fetch(CHUNKED + extension + END, CHUNKED + b"1\r\n1\r\n" + b"1\r\n \r\n" * 300_000 + END):
         assert (output.error, output.data) == (None, 1)
+
+
+def test_small_chunks_are_read_a_few_at_a_time() -> None:
+    """Others have a turn of the event loop after each part."""
+    parts: list[float] = []
+
+    async def go() -> Output:
+        tool = HttpTool()
+        try:
+            async with asyncio.timeout(60), raw_server(CHUNKED + b"1\r\n1\r\n" * 50_000 + END) as url:
+                task = call()._replace(progress=lambda size, _total: parts.append(size))
+                return await tool.run(HttpInput(url=url, response="file"), task)
+        finally:
+            await tool.close()
+
+    assert asyncio.run(go()).error is None
+    assert parts[-1] == 50_000
+    first = parts[0]  # the chunks that came with the head
+    assert max(after - before for before, after in pairwise([first, *parts])) <= 2 * CHUNKS_MAX
 
 
 def test_framing_without_end_is_an_error() -> None:
