@@ -259,7 +259,9 @@ async def encode_large(value: JSON) -> bytes:
 
 
 async def join_large(parts: list[bytes]) -> bytes:
-    """In a thread: `join` releases Python's lock for a large result."""
+    """A large result in a thread: `join` releases Python's lock for it."""
+    if len(parts) <= 1 or sum(map(len, parts)) < SLICED_BYTES_MIN:
+        return b"".join(parts)
     return await asyncio.to_thread(b"".join, parts)
 
 

@@ -95,8 +95,6 @@ async def _read_body(reply: ClientResponse, limit: int) -> bytes | None:
                 break
             parts.append(part)
         else:
-            if size < SLICED_BYTES_MIN:
-                return parts[0] if len(parts) == 1 else b"".join(parts)
             return await join_large(parts)
     reply.close()
     return None

@@ -23,6 +23,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from noetl.json_slices import join_large
 from noetl.output import JSON
 from noetl.tool import ToolUser, discard
 from noetl.tools.errors import TooLarge
@@ -116,8 +117,9 @@ class PythonChild(asyncio.Protocol):
         self.guard = guard
         self._stdout, self._stderr = stdout, stderr
         self._loop = asyncio.get_running_loop()
-        self._buffer = bytearray()
-        self._waiting: Future[bytes | None] | None = None
+        self._parts: list[bytes] = []  # received, of one response; a large one is joined in a thread
+        self._size = 0  # of the parts
+        self._waiting: Future[list[bytes] | None] | None = None
         self._transport: asyncio.Transport | None = None
 
     @classmethod
@@ -153,28 +155,32 @@ class PythonChild(asyncio.Protocol):
         return self.python, self.playbook, self.restrictions
 
     def data_received(self, data: bytes) -> None:
-        buffer = self._buffer
-        buffer += data
-        if len(buffer) < _LENGTH.size:
+        parts = self._parts
+        parts.append(data)
+        self._size += len(data)
+        while len(parts) > 1 and len(parts[0]) <= _LENGTH.size:
+            parts[:2] = [parts[0] + parts[1]]
+        if self._size < _LENGTH.size:
             return
-        (length,) = _LENGTH.unpack_from(buffer)
+        (length,) = _LENGTH.unpack_from(parts[0])
         if length > FRAME_BYTES_MAX or self._waiting is None:
             self._close_socket()
-        elif len(buffer) >= (end := _LENGTH.size + length):
-            self._asks_replacement = buffer[_LENGTH.size : _LENGTH.size + 1] != b"+"
-            with memoryview(buffer) as view:  # a result can be large: it is copied only once
-                body = bytes(view[_LENGTH.size + 1 : end])
-            del buffer[:end]
-            self._settle(body)
+        elif self._size >= (end := _LENGTH.size + length):
+            over = self._size - end  # it is not of the child: the playbook's code has written to the socket
+            self._asks_replacement = over > 0 or parts[0][_LENGTH.size :][:1] != b"+"
+            parts[-1] = parts[-1][: len(parts[-1]) - over]
+            parts[0] = parts[0][_LENGTH.size + 1 :]
+            self._parts, self._size = [], 0
+            self._settle(parts)
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # asyncio's signature
         self.dead = True
         self._settle(None)
 
-    def _settle(self, body: bytes | None) -> None:
+    def _settle(self, parts: list[bytes] | None) -> None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None and not waiting.done():
-            waiting.set_result(body)
+            waiting.set_result(parts)
 
     def _close_socket(self) -> None:
         self.dead = True
@@ -193,15 +199,16 @@ class PythonChild(asyncio.Protocol):
         self._waiting = self._loop.create_future()
         self._transport.write(_LENGTH.pack(len(request)) + request)
         self.guard.watch()
-        body = await self._waiting
+        parts = await self._waiting
         self.guard.unwatch()
-        if body is None:
+        if parts is None:
             reason = await self._exit_reason()
             kind = "limit" if self.guard.over_limit else "python"
             return ChildResponse(None, *self._take_output(), reason, kind)
         if self._asks_replacement:
             self.dead = True
-        return ChildResponse(body, *self._take_output())
+        output = self._take_output()
+        return ChildResponse(await join_large(parts), *output)
 
     async def load(self, libs: Mapping[str, str]) -> ChildResponse | None:
         """Send the modules of the playbook, once. Returns a response if the child has ended."""
