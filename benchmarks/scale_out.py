@@ -75,7 +75,8 @@ def measure() -> Iterator[Row]:
             name = f"scale-out: {each.servers} servers, {each.workers} workers"
             yield name, each.rate, "tasks/s"
             yield f"{name}, of the bound by slots", 100 * each.rate / each.bound, "%"
-            yield f"{name}, spread of the load over servers", 100 * each.spread, "%"
+            if each.servers > 1:
+                yield f"{name}, spread of the load over servers", 100 * each.spread, "%"
         else:
             yield each
 

@@ -7,6 +7,7 @@ from statistics import median
 from textwrap import fill
 from typing import NamedTuple
 
+from benchmarks.goals import OwnFigure, goal_of, reached
 from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, PEERS, RESTATE, WHOLE, Engine
 from benchmarks.peers.orders import Measured
 
@@ -43,6 +44,15 @@ PROFILES = {
     (DISTRIBUTED.name, "W3"): "a quarter of the server's time is HTTP, a seventh PostgreSQL, a tenth writing to NATS",
     (DISTRIBUTED.name, "W4"): "46 % of the CPU time are the workers, 29 % the server, 14 % PostgreSQL, 10 % NATS",
 }
+# Beginnings of the names of NoETL's own figures that the page has, if they have a goal
+OWN_SHOWN = ("check of", "webhooks:", "large:", "neighbours:", "printed:", "scale-out:")
+# … and parts of the names of those that it has without one
+OWN_WITHOUT_GOAL = ("W6", "W7", "of the bound by slots", "items, CPU time")
+OWN_PROFILES = {  # by the beginning of the name
+    "check of 1,000 steps, full": "a third is reading YAML, a third templates, the rest spread over the checks",
+    "neighbours: beside 100 MB of results of python": "four processes build the results: two cores are busy",
+    "neighbours: beside": "some milliseconds: turns of the event loop of the others, before each of about ten turns",
+}
 CLAIMS = """\
 ## Limits of this comparison
 
@@ -63,7 +73,7 @@ CLAIMS = """\
 ```shell
 make bench PEERS=1        # NoETL's own figures, then this page with all workloads in full size
 make bench PEERS=quick    # the same, with smaller workloads for slow systems
-.venv/bin/python -m benchmarks.against --quick    # only this page
+.venv/bin/python -m benchmarks.against --quick    # only the comparison; other figures are the last ones of `make bench`
 .venv/bin/python -m benchmarks.against --trial    # a functional test; its figures are meaningless
 ```
 
@@ -82,6 +92,7 @@ class Report(NamedTuple):
     versions: Mapping[str, str]  # by engine
     figures: Figures
     missing: Mapping[str, str]  # engine → the reason for missing figures
+    own: Mapping[str, OwnFigure] = {}  # of NoETL alone, by name
 
 
 def render(report: Report) -> str:
@@ -98,6 +109,7 @@ def render(report: Report) -> str:
         "## Goals",
         "\n".join(_goals(report)),
         _wrapped("[Performance](performance.md) shows where the time goes."),
+        *_own(report),
         "## Ratios",
         _wrapped(
             "The median of the ratios of all rounds, with the lowest and the highest ratio in parentheses. A "
@@ -213,8 +225,36 @@ def _goals(report: Report) -> Iterator[str]:
     for workload in GOALS[DISTRIBUTED.name]:
         ours, theirs = (report.figures.get((name, workload), {}) for name in (DISTRIBUTED.name, RESTATE.name))
         if each := _each_ratio(ours, theirs):
-            share = _percent(median(each) / RESTATE_RATIO)
-            yield f"| {DISTRIBUTED.title} {workload} to Restate | {RESTATE_RATIO} | {median(each):.2f} | {share} | |"
+            part = median(each) / RESTATE_RATIO
+            profile = "" if part >= 1 else PROFILES[DISTRIBUTED.name, workload]
+            name = f"{DISTRIBUTED.title} {workload} to Restate"
+            yield f"| {name} | {RESTATE_RATIO} | {median(each):.2f} | {_percent(part)} | {profile} |"
+
+
+def _own(report: Report) -> Iterator[str]:
+    """What `python -m benchmarks` measures without other systems."""
+    shown = {
+        name: figure
+        for name, figure in report.own.items()
+        if (name.startswith(OWN_SHOWN) and goal_of(name)) or any(part in name for part in OWN_WITHOUT_GOAL)
+    }
+    if not shown:
+        return
+    dates = sorted({figure.date for figure in shown.values()})
+    days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
+    yield "## More figures of NoETL"
+    yield _wrapped(f"Measured by `python -m benchmarks` on the same machine ({days}), without other systems.")
+    lines = ["| | goal | figure | reached | what the profile shows |", "|---|---|---|---|---|"]
+    for name, (value, unit, _) in shown.items():
+        part = reached(name, value)
+        profile = "" if part is None or part >= 1 else _profile(name)
+        share = "" if part is None else _percent(part) if part < 1 else "yes"
+        lines.append(f"| {name} | {goal_of(name)} | {value:,.4g} {unit} | {share} | {profile} |")
+    yield "\n".join(lines)
+
+
+def _profile(name: str) -> str:
+    return next((words for beginning, words in OWN_PROFILES.items() if name.startswith(beginning)), "")
 
 
 def _percent(part: float) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.goals import OwnFigure
 from benchmarks.peers.chart import draw, read_table
 from benchmarks.peers.engines import ALL
 from benchmarks.peers.orders import Measured
@@ -64,7 +65,9 @@ def test_a_missed_goal_says_by_how_much_and_what_the_profile_shows() -> None:
     assert rows(page, "**NoETL, embedded** W5") == [
         ["0.20 s", "0.25 s", "80 %", "two thirds are the import of modules"]
     ]
-    assert rows(page, "**NoETL, distributed** W1 to Restate") == [["1.5", "0.50", "33 %"]]
+    (cells,) = rows(page, "**NoETL, distributed** W1 to Restate")
+    assert cells[:3] == ["1.5", "0.50", "33 %"]
+    assert "NATS" in cells[3]
     reached = {("noetl_embedded", "W1"): {0: Measured(3_501)}}
     (cells,) = rows(render(REPORT._replace(figures=reached)), "**NoETL, embedded** W1")
     assert cells == ["3,500 steps/s", "3,501", "100 %"]
@@ -97,3 +100,20 @@ def test_the_chart_shows_the_rates_of_the_page() -> None:
     chart = draw(table)
     assert all(f">{shown}</text>" in chart for shown in ("2,000", "1,500", "100", "2.3", "Restate"))
     assert "prefers-color-scheme: dark" in chart
+
+
+def test_own_figures_have_their_goals_and_a_missed_one_says_what_the_profile_shows() -> None:
+    own = {
+        "check of 1,000 steps": OwnFigure(0.5, "s", "2026-11-17"),
+        "check of 1,000 steps, full": OwnFigure(1.0, "s", "2026-11-18"),
+        "embedded: W6 100 executions": OwnFigure(5.4, "s", "2026-11-18"),
+        "webhooks: 200 a second, median": OwnFigure(5, "ms", "2026-11-18"),
+    }
+    page = render(REPORT._replace(own=own))
+    assert "(2026-11-17 to 2026-11-18)" in page
+    assert rows(page, "check of 1,000 steps") == [["≤ 0.6", "0.5 s", "yes"]]
+    assert rows(page, "check of 1,000 steps, full")[0][:3] == ["≤ 0.6", "1 s", "60 %"]
+    assert rows(page, "check of 1,000 steps, full")[0][3].startswith("a third is reading")
+    assert rows(page, "embedded: W6 100 executions")[0][:2] == ["", "5.4 s"]
+    assert not rows(page, "webhooks: 200 a second, median")  # it has no goal
+    assert "More figures" not in render(REPORT)
