@@ -33,7 +33,7 @@ class _Shared:
 
 _shared: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, _Shared]] = WeakKeyDictionary()
 _usual_switch_s: Final = sys.getswitchinterval()
-_threads: Final[set[object]] = set()  # that compute
+_computing: Final[set[_Handover]] = set()
 
 
 def _of_loop(loop: asyncio.AbstractEventLoop) -> _Shared:
@@ -45,15 +45,13 @@ def _of_loop(loop: asyncio.AbstractEventLoop) -> _Shared:
 
 @types.coroutine
 def turn() -> Generator[None, None, None]:
-    """Give all other ready tasks one turn of the event loop, and threads that compute."""
-    if _threads:
-        let_threads_in()
+    """Give all other ready tasks one turn of the event loop."""
     yield
 
 
 @types.coroutine
 def long_turn() -> Generator[None, None, None]:
-    """The same after a part of a long computation, also for threads of which nothing is known."""
+    """The same after a part of a long computation, and now and then threads have a turn, too."""
     let_threads_in()
     yield
 
@@ -71,17 +69,36 @@ def let_threads_in() -> None:
         shared.threads_let_in_s = time.thread_time()
 
 
+class _Handover:
+    """Lets threads in again and again."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._next()
+
+    def _next(self) -> None:
+        self._timer = self._loop.call_later(THREADS_EVERY_S, self._tick)
+
+    def _tick(self) -> None:
+        let_threads_in()
+        self._next()
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+
 @contextmanager
 def computing_thread() -> Iterator[None]:
     """While a thread computes: it and the event loop wait for each other for a short time only."""
-    thread = object()
-    _threads.add(thread)
+    handover = _Handover()
+    _computing.add(handover)
     sys.setswitchinterval(SWITCH_S)
     try:
         yield
     finally:
-        _threads.remove(thread)
-        if not _threads:
+        handover.stop()
+        _computing.remove(handover)
+        if not _computing:
             sys.setswitchinterval(_usual_switch_s)
 
 

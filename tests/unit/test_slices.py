@@ -21,9 +21,13 @@ def test_a_thread_can_compute_beside_a_long_computation() -> None:
 
 def test_a_thread_that_is_known_to_compute_can_do_so_beside_any_work() -> None:
     usual = sys.getswitchinterval()
-    with computing_thread(), computing_thread():
-        for loop_s, thread_s in (asyncio.run(_compute_beside(turn)) for _ in range(ROUNDS)):
-            assert loop_s < max(0.005, 2 * thread_s)
+
+    async def go() -> tuple[float, float]:
+        with computing_thread(), computing_thread():
+            return await _compute_beside(turn)
+
+    for loop_s, thread_s in (asyncio.run(go()) for _ in range(ROUNDS)):
+        assert loop_s < max(0.005, 3 * thread_s)
     assert sys.getswitchinterval() == usual
 
 

@@ -9,8 +9,9 @@ import asyncio
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from functools import partial
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar
@@ -32,7 +33,7 @@ from noetl.output import JSON, Output
 from noetl.ports import EventStore, ExecutionListing, WorkerRegistry
 from noetl.server.errors import ApiError
 from noetl.server.services import Services
-from noetl.slices import turn
+from noetl.slices import in_slices, turn
 from noetl.views.documents import (
     OutputLocation,
     ShowDocument,
@@ -40,6 +41,7 @@ from noetl.views.documents import (
     load_output,
     refs_in,
     show_document,
+    show_slices,
     with_empty_pools,
 )
 from noetl.views.envelopes import Envelope, Envelopes
@@ -53,6 +55,7 @@ T = TypeVar("T")
 AHEAD_FACTS: Final = 5_000  # read from the store at once
 ID_PATTERN: Final = r"^[0-9a-zA-Z-]{1,64}\Z"
 CACHED_MAX: Final = 16  # executions whose fold is cached
+SHOWN_AT_ONCE: Final = 64  # runs: the document takes about 1 ms
 
 _ID: Final = re.compile(ID_PATTERN)
 
@@ -86,11 +89,24 @@ class RunsCache:
 
     async def query(self, execution_id: str, compute: Callable[[Runs], T]) -> T:
         """Compute something from the records at the end of the log. Raises NotFound, or Damaged."""
+        async with self._records(execution_id) as runs:
+            return compute(runs)
+
+    async def show(self, execution_id: str, until: datetime | None = None) -> ShowDocument:
+        """The document at the end of the log, as `show_document`. Raises NotFound, or Damaged."""
+        async with self._records(execution_id) as runs:
+            if len(runs.steps) <= SHOWN_AT_ONCE:
+                return show_document(runs, until)
+            return await in_slices(show_slices(runs, until))
+
+    @asynccontextmanager
+    async def _records(self, execution_id: str) -> AsyncIterator[Runs]:
         if self._timelines.has(execution_id):
             self._cache.pop(execution_id)
             viewed = await self._timelines.get(execution_id)
             with readable(execution_id):
-                return compute(viewed.runs)
+                yield viewed.runs
+            return
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
             # The records leave the cache while they are updated: a failed update must not stay in it.
@@ -101,7 +117,7 @@ class RunsCache:
                 raise NotFound(f"no execution {execution_id}")
             self._cache.put(execution_id, runs)
             with readable(execution_id):
-                return compute(runs)
+                yield runs
 
 
 class EnvelopeReader:
@@ -349,7 +365,7 @@ async def load_show_document(runs: RunsCache, services: Services, execution_id: 
     head = await services.listing.head(execution_id)
     # An execution without a live owner makes no progress, so its durations do not grow.
     until = services.clock.now() if head.owner_alive else None
-    document = await runs.query(execution_id, lambda records: show_document(records, until))
+    document = await runs.show(execution_id, until)
     with suppress(Unavailable):  # what it waits for is known from the log
         document = await with_holders(document, services.limits)
     if document.status == "running" and head.owner_alive:

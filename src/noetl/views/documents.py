@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Literal, NamedTuple, TypeAlias
@@ -314,9 +314,30 @@ def read_runs(execution_id: str, events: Iterable[Event], *, up_to: int | None =
 
 def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
     """`now`: the end of the duration of unfinished runs; None: the time of the last fact."""
+    slices = show_slices(runs, now)
+    while True:
+        try:
+            next(slices)
+        except StopIteration as end:
+            document: ShowDocument = end.value
+            return document
+
+
+def show_slices(runs: Runs, now: datetime | None = None) -> Generator[None, None, ShowDocument]:
+    """The same; it yields after each run of a step. Facts that `runs` receives meanwhile change only later runs."""
     state = runs.state
     until = now if now is not None and state.live else state.at
-    steps = (*(_run(record, until) for record in runs.steps.values()), *_tokens(state))
+    document = _show_document(runs, until)
+    steps = []
+    for record in [*runs.steps.values()]:
+        steps.append(_run(record, until))
+        yield
+    return replace(document, steps=(*steps, *document.steps))
+
+
+def _show_document(runs: Runs, until: datetime | None) -> ShowDocument:
+    """Without runs: `steps` are those that wait for a token."""
+    state = runs.state
     why, fork = runs.cancelled, runs.fork
     return ShowDocument(
         execution_id=state.execution_id,
@@ -324,7 +345,7 @@ def show_document(runs: Runs, now: datetime | None = None) -> ShowDocument:
         output=output_document(state.end_output),
         error=_error(runs),
         duration_s=_between(runs.begun_at, until),
-        steps=steps,
+        steps=tuple(_tokens(state)),
         compensation=_compensation(state),
         cancelled=UNSET if why is None else CancelDocument(reason=why.reason, by=why.by),
         fork=UNSET if fork is None else ForkDocument(execution_id=fork.execution, seq=fork.seq),

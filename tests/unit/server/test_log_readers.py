@@ -8,6 +8,8 @@ from noetl.adapters.memory import MemoryStore
 from noetl.clock import SystemClock
 from noetl.ports import Append, LogRow
 from noetl.server.log_readers import RunsCache, TimelineCache
+from noetl.slices import turn
+from noetl.views.documents import show_document
 from tests.unit.views.playing import played
 
 LOOP = """
@@ -16,6 +18,17 @@ workflow:
   loop: {in: "{{ ['a', 'b', 'c'] }}", iterator: name}
   tool: {kind: http, url: x}
 """
+
+
+STEPS = 500
+FORK = f"""
+workflow:
+- step: start
+  tool: {{kind: http, url: x}}
+  next:
+    spec: {{mode: inclusive}}
+    arcs: [{", ".join(f"{{step: s{n}}}" for n in range(STEPS))}]
+{"".join(f"- {{step: s{n}, tool: {{kind: http, url: x}}}}{chr(10)}" for n in range(STEPS))}"""
 
 
 class CountingStore(MemoryStore):
@@ -29,8 +42,8 @@ class CountingStore(MemoryStore):
         return rows
 
 
-async def _filled() -> tuple[CountingStore, int]:
-    store, log = CountingStore(SystemClock(), 1), played(LOOP).log
+async def _filled(text: str = LOOP, *commands: str) -> tuple[CountingStore, int]:
+    store, log = CountingStore(SystemClock(), 1), played(text, *commands).log
     owner = (await store.own("s", [0], 60.0)).epochs[0]
     facts = tuple(event.fact for event in log)
     assert await store.append([Append("e", 1, log[0].at, facts, owner, "running")]) == [None]
@@ -60,5 +73,22 @@ def test_records_of_runs_need_no_timeline() -> None:
         assert await runs.query("e", lambda records: records.state.seq) == count
         assert not timelines.has("e")
         assert store.facts_read == count
+
+    asyncio.run(read())
+
+
+def test_others_have_turns_while_an_execution_with_many_runs_is_shown() -> None:
+    async def read() -> None:
+        store, _ = await _filled(FORK, "report start#1 ok")
+        runs = RunsCache(store, store, TimelineCache(store, SystemClock()))
+        assert await runs.query("e", lambda records: len(records.steps)) == 1 + STEPS  # the log is folded
+        shown = asyncio.ensure_future(runs.show("e"))
+        turns = 0
+        while not shown.done():
+            await turn()
+            turns += 1
+        assert len(shown.result().steps) == 1 + STEPS
+        assert turns > 10
+        assert shown.result() == await runs.query("e", show_document)
 
     asyncio.run(read())

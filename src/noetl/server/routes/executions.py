@@ -77,7 +77,7 @@ from noetl.server.params import (
 from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
 from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
-from noetl.views.documents import ShowDocument, problem_document, show_document
+from noetl.views.documents import ShowDocument, problem_document
 from noetl.views.log import STARTUP_FACTS, events_of, instant, require_started
 from noetl.worker.task_files import TaskFiles
 
@@ -120,7 +120,7 @@ async def start(
     async with started(context, data, caller, wait, key) as execution:
         headers = {"Location": f"/executions/{execution.id}"}
         if await execution.has_ended():
-            document = await context.runs.query(execution.id, show_document)
+            document = await context.runs.show(execution.id)
             return Response(document, status_code=200, headers=headers)
         return Response(await execution.response(), status_code=202 if wait else 201, headers=headers)
 
