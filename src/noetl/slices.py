@@ -59,9 +59,9 @@ def long_turn() -> Generator[None, None, None]:
 def let_threads_in() -> None:
     """Wait for a moment without Python's lock, now and then.
 
-    A thread that waits for the lock asks for it only after a switch interval in which nobody has released it. An event
-    loop that always has something to do releases it in each turn, but takes it back before the thread has woken up:
-    the thread would wait for as long as the loop is busy.
+    A thread that waits for the lock asks for it only after a switch interval in which no thread has released it. An
+    event loop that always has something to do releases it in each turn, but takes it back before the thread has woken
+    up: the thread would wait for as long as the loop is busy.
     """
     shared = _of_loop(asyncio.get_running_loop())
     if time.thread_time() > shared.threads_let_in_s + THREADS_EVERY_S:
