@@ -29,6 +29,7 @@ from noetl.runtime.local_server import open_local_server
 ROUNDS = scaled(3, 1)
 EXECUTIONS = scaled(300, 20)  # of each round and noise
 EVERY_S = 0.02
+SETTLE_S = scaled(2, 0)  # after a noise: large values are freed, and processes end
 RETRIES = scaled(10_000, 200)
 RESULTS, RESULT_MB = 4, scaled(25, 1)  # at once: 100 MB in all; one result has at most 64 MiB
 NOISES = {
@@ -145,6 +146,7 @@ async def noise(runtime: EmbeddedRuntime, digest: str, url: str) -> AsyncIterato
         with suppress(Rejected):  # it has ended
             await runtime.command(running, Cancel())
         await runtime.wait_until_idle(running)
+        await runtime.clock.sleep(SETTLE_S)
 
 
 async def compare(rounds: int) -> dict[str, list[tuple[Durations, Durations]]]:
