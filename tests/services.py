@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from fcntl import LOCK_EX, flock
 from functools import cache
 from importlib.util import find_spec
 from itertools import count
@@ -188,11 +189,13 @@ def _system_user() -> str | None:
     """The user for PostgreSQL; None: the current user, which is not root."""
     if os.geteuid() != 0:
         return None
-    try:
-        pwd.getpwnam(SYSTEM_USER)
-    except KeyError:
-        subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=False)
-        pwd.getpwnam(SYSTEM_USER)  # another process may have created it
+    # One process at a time: after two `useradd` at once, the number that the first one gave did not exist.
+    with Path(tempfile.gettempdir(), "noetl-tests-user.lock").open("a") as lock:
+        flock(lock, LOCK_EX)
+        try:
+            pwd.getpwnam(SYSTEM_USER)
+        except KeyError:
+            subprocess.run(["useradd", "--system", "--no-create-home", SYSTEM_USER], check=True)
     return SYSTEM_USER
 
 

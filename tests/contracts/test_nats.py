@@ -18,7 +18,7 @@ from nats.js.api import RetentionPolicy, StreamConfig
 from noetl.adapters.nats.connection import NatsConnection, NatsSettings
 from noetl.adapters.nats.queue import STREAM, NatsQueue
 from noetl.errors import Rejected, Unavailable
-from noetl.ports import Claim, NoResponder, Pointer
+from noetl.ports import DIRECT, Claim, NoResponder, Pointer
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
@@ -136,6 +136,29 @@ def test_many_slots_that_wait_make_one_request_and_each_gets_a_pointer_of_its_ow
             assert len({claim.delivery for claim in claims}) == 64
             await spy.flush()
             assert asked == [64]
+
+    asyncio.run(work())
+
+
+def test_a_pointer_of_the_same_process_reaches_a_waiting_slot_without_nats(server: NatsServer) -> None:
+    async def work() -> None:
+        await clean(server)
+        async with connected(server, 2) as (one, other):
+            queue = NatsQueue(one, "default")
+            pointer = Pointer("e", "a#1", 1)
+            assert not queue.give(pointer)  # no slot waits
+            waiting = asyncio.create_task(queue.take(1))
+            await asyncio.wait([waiting], timeout=0)
+            assert not queue.give(pointer._replace(pool="gpu"))
+            assert queue.give(pointer)
+            assert not queue.give(pointer)
+            assert await waiting == [Claim(pointer, DIRECT)]
+            await queue.done(Claim(pointer, DIRECT))
+            # The request for the slot may still be pending in NATS: nothing that arrives for it is lost.
+            await NatsQueue(other).put([Pointer("e", "b#1", 1), Pointer("e", "c#1", 1)])
+            assert frames([*await queue.take(1), *await queue.take(1)]) == ["b#1", "c#1"]
+            await queue.leave()
+            assert not queue.give(pointer)
 
     asyncio.run(work())
 

@@ -58,6 +58,7 @@ class ClusterSize(NamedTuple):
     servers: int = 1
     workers: int = 2
     slots: int = 16  # of each worker
+    server_slots: int = 0  # of each server
     lease_s: float = 60.0  # longer than a busy machine may stop a process; SHORT_LEASE_S: the test waits for its end
     pools: tuple[str, ...] = ()  # of the workers, in their order; further workers are in the default pool
     variables: Mapping[str, str] = {}  # environment variables of the servers, which read credentials from them
@@ -169,6 +170,7 @@ class Cluster:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("NOETL_")}
         return {
             **kept, "PYTHONUNBUFFERED": "1", "XDG_CONFIG_HOME": str(self.folder / "config"),
+            "XDG_DATA_HOME": str(self.folder / "data"),
             "NOETL_LEASE": f"{self.size.lease_s:g}", "NOETL_ALLOW_NETWORKS": "127.0.0.0/8",
         }  # fmt: skip
 
@@ -201,6 +203,8 @@ class Cluster:
 
     def _server_program(self, number: int, start: int) -> Program:
         command = [*self.size.release, "server", "--port", str(self.ports[number]), "--name", f"s{number}.{start}"]
+        if self.size.server_slots:
+            command += ["--slots", str(self.size.server_slots)]
         return Program(f"server-{number}", command, self.server_environment, self.folder, "noetl: ready")
 
     def _worker_program(self, number: int, slots: int | None = None, pool: str = "") -> Program:

@@ -1,4 +1,6 @@
-"""The same playbooks have the same results with `noetl run`, on one server and on two servers with two workers."""
+"""The same playbooks have the same results with `noetl run`, on one server, on two servers with two workers, and
+on two servers that run the tasks themselves.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,11 @@ EXAMPLES, SEEDS = ROOT / "examples", ROOT / "tests" / "fixtures" / "seeds"
 ENDPOINTS = [{"path": f"/endpoints/{name}", "page_size": 2} for name in ("good", "shaky", "gone", "closed")]
 ITEMS = [{"name": f"endpoint{n}", "path": f"/items/endpoint{n}", "page_size": 20} for n in range(6)]
 LARGE_VALUES = (ROOT / "tests/e2e/playbooks/large_values.yaml").read_text("utf-8")
-SIZES = [ClusterSize(servers=1, workers=2), ClusterSize(servers=2, workers=2)]
+SIZES = [
+    ClusterSize(servers=1, workers=2),
+    ClusterSize(servers=2, workers=2),
+    ClusterSize(servers=2, workers=0, server_slots=16),
+]
 
 
 class Case(NamedTuple):
@@ -106,7 +112,7 @@ async def _command(dsn: str, command: str) -> None:
         await connection.close()
 
 
-@pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size.servers} servers")
+@pytest.fixture(scope="module", params=SIZES, ids=lambda size: f"{size.servers}-servers-{size.workers}-workers")
 def cluster(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, variables: dict[str, str]
 ) -> Iterator[Cluster]:

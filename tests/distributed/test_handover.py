@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from noetl.api.executions import StartRequest
 from noetl.client import Client
 from noetl.views.documents import ShowDocument
@@ -62,8 +64,10 @@ async def _hand_over(cluster: Cluster) -> list[str]:
     return ended
 
 
-def test_no_request_is_refused_while_a_server_leaves_and_joins(tmp_path: Path) -> None:
-    with open_cluster(tmp_path, ClusterSize(servers=2, workers=2, lease_s=120)) as cluster:
+@pytest.mark.parametrize(("workers", "server_slots"), [(2, 0), (0, 16)])
+def test_no_request_is_refused_while_a_server_leaves_and_joins(workers: int, server_slots: int, tmp_path: Path) -> None:
+    size = ClusterSize(servers=2, workers=workers, server_slots=server_slots, lease_s=120)
+    with open_cluster(tmp_path, size) as cluster:
         ended = asyncio.run(_hand_over(cluster))
         assert asyncio.run(cluster.executions()) == dict.fromkeys(ended, "ok")
         for id in ended:

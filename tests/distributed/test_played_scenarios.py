@@ -120,9 +120,16 @@ def test_an_embedded_runtime_plays_every_scenario_as_in_its_transcript(tmp_path:
     assert len(played) == len(SCENARIOS) - len(NOT_PLAYED)
 
 
-@pytest.mark.parametrize("servers", [1, 2])
-def test_a_cluster_plays_every_scenario_as_in_its_transcript(servers: int, tmp_path: Path) -> None:
-    with open_cluster(tmp_path, ClusterSize(servers=servers, workers=2, slots=32)) as cluster:
+SIZES = [
+    ClusterSize(servers=1, workers=2, slots=32),
+    ClusterSize(servers=2, workers=2, slots=32),
+    ClusterSize(servers=2, workers=0, server_slots=32),
+]
+
+
+@pytest.mark.parametrize("size", SIZES, ids=lambda size: f"{size.servers}-servers-{size.workers}-workers")
+def test_a_cluster_plays_every_scenario_as_in_its_transcript(size: ClusterSize, tmp_path: Path) -> None:
+    with open_cluster(tmp_path, size) as cluster:
         played = asyncio.run(_played(cluster.url(), cluster.token))
     assert _wrong(played) == {}
     assert len(played) == len(SCENARIOS) - len(NOT_PLAYED)

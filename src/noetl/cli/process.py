@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 from noetl.addresses import is_loopback_host
 from noetl.cli.execute import OK, UNAVAILABLE
 from noetl.cli.interrupts import Interrupts
+from noetl.defaults import POOL
 from noetl.errors import NoetlError, Rejected, install_hint
 from noetl.playbook.validation import NAME
 from noetl.runtime.embedded import relax_collector
@@ -32,6 +33,7 @@ class ServerCommand(NamedTuple):
     port: int
     auth: bool | None  # None: by the kind of database and the address
     name: str
+    slots: int = 0  # concurrent calls in this process, on PostgreSQL; 0: worker processes run all tasks
     own: bool = False  # `noetl ui`: playbooks may do what `noetl run` may do
 
 
@@ -52,6 +54,8 @@ def run_server(options: ServerCommand, on_ready: Callable[[str], None] = lambda 
 
 def _server_settings(options: ServerCommand, *, embedded: bool) -> ServerSettings:
     """Raises UsageError."""
+    if options.slots and embedded:
+        raise UsageError("--slots needs PostgreSQL and NATS: a server with a database file runs all tasks itself")
     if options.own:  # no sign-in: the settings of a server do not matter
         return ServerSettings(open=_is_open(options, embedded=embedded))
     settings = Settings.from_environment()
@@ -137,7 +141,16 @@ async def _deployment(
     server = ServerOptions(
         url, nats, options.name, settings.link_key or None, lease_s, keep_days, settings.pool_keys or None
     )
-    async with open_server(server, on_error=[_reporting(crashed)]) as runtime:
+    on_error = [_reporting(crashed)]
+    async with AsyncExitStack() as stack:
+        runtime = await stack.enter_async_context(open_server(server, on_error=on_error))
+        if options.slots:
+            from noetl.runtime.worker import WorkerOptions, open_worker
+
+            worker = WorkerOptions(
+                nats, POOL, options.slots, runtime.name, {}, server.link_key, lease_s, None, server.pool_keys
+            )
+            await stack.enter_async_context(open_worker(worker, on_error=on_error, server=runtime))
         yield runtime.services, runtime.instruments, crashed
 
 

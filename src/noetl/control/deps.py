@@ -11,7 +11,7 @@ from noetl.engine.commands import Command, Lose, Start
 from noetl.errors import Unavailable
 from noetl.net.program import FilesOfTask, Program
 from noetl.playbook.model import INLINE_BYTES_MAX
-from noetl.ports import EventStore, Limits, Link, PendingNotifications, ResultStore, WorkQueue
+from noetl.ports import EventStore, Limits, Link, PendingNotifications, Pointer, ResultStore, WorkQueue
 
 if TYPE_CHECKING:
     from noetl.control.live_execution import LiveExecution
@@ -96,8 +96,9 @@ class ControlHooks(NamedTuple):
     on_unavailable: Sequence[UnavailableHook] = ()  # after a failed commit
     on_load: Sequence[Callable[[], None]] = ()  # after a takeover: asks all workers for the frames they hold
     on_start: Sequence[StartHook] = ()  # may replace the request
-    window: Callable[[str], int] | None = None  # pool → pointers at once; None: as in the settings
+    window: Callable[[str], int] | None = None  # pool → unclaimed pointers at once; None: as in the settings
     is_full: Callable[[str], bool] | None = None  # pool → whether all its slots are busy; None: as counted here
+    use_own_slot: Callable[[Pointer], bool] | None = None  # a worker in this process takes it; None: no worker here
     post: Callable[[str, Command], Awaitable[None]] | None = None  # to another process on the file; None: there is none
     files: FilesOfTask | None = None  # for forks; None: tasks run on other machines
     crashes: CrashedCalls | None = None  # None: the leases of workers show what was running

@@ -11,7 +11,7 @@ from math import inf
 from msgspec.structs import replace
 
 from noetl.clock import Clock
-from noetl.control.deps import ControlSettings
+from noetl.control.deps import ControlHooks, ControlSettings
 from noetl.control.live_execution import (
     UNKNOWN_WORKER,
     DispatchedFrame,
@@ -86,6 +86,7 @@ class _Pool:
     def __init__(self) -> None:
         self.ring: dict[str, LiveExecution] = {}  # executions with frames to dispatch; the first is next
         self.unclaimed = 0  # pointers that no worker has claimed yet
+        self.queued = 0  # those of them that are in the queue
         self.held = 0  # frames of executions here that workers hold
 
 
@@ -97,21 +98,17 @@ class Dispatch:
         queue: WorkQueue,
         clock: Clock,
         settings: ControlSettings,
-        window: Callable[[str], int] | None = None,
-        is_full: Callable[[str], bool] | None = None,
+        hooks: ControlHooks,
         *,
         on_lost: Callable[[LiveExecution, Lose], None],
     ) -> None:
-        """`window`: pool → the maximum of unclaimed pointers; None: as in the settings.
-
-        `is_full`: pool → whether all slots are busy; None: if executions here hold that many frames.
-        `on_lost`: called when the lease of a worker has expired, before the frame is dispatched again.
-        """
+        """`on_lost`: called when the lease of a worker has expired, before the frame is dispatched again."""
         self._queue = queue
         self._clock = clock
         self._settings = settings
-        self._window_of = window
-        self._is_full_of = is_full
+        self._window_of = hooks.window
+        self._is_full_of = hooks.is_full
+        self._use_own_slot = hooks.use_own_slot
         self._on_lost = on_lost
         self._pools: dict[str, _Pool] = {}
         self._held: dict[str, tuple[int, float]] = {}  # worker → its recent maximum of frames, and when
@@ -267,9 +264,14 @@ class Dispatch:
                 live.unclaimed[name] = live.unclaimed.get(name, 0) + 1
                 pool.unclaimed += 1
                 live.dispatched += 1
-                live.in_flight[frame] = DispatchedFrame(until, name, at=now)
                 live.in_pool[name] = live.in_pool.get(name, 0) + 1
-                yield Pointer(live.id, frame, live.dispatched, name)
+                pointer = Pointer(live.id, frame, live.dispatched, name)
+                # A pointer does not overtake those in the queue.
+                direct = not pool.queued and self._use_own_slot is not None and self._use_own_slot(pointer)
+                live.in_flight[frame] = DispatchedFrame(until, name, at=now, direct=direct)
+                if not direct:
+                    pool.queued += 1
+                    yield pointer
 
     def mark_granted(self, live: LiveExecution, frame: str, worker: str, epoch: Epoch, pool: str | None = None) -> None:
         """The worker holds the frame until its lease expires. `pool`: of the frame, if it is known."""
@@ -277,7 +279,7 @@ class Dispatch:
         if before is not None:
             pool = before.pool
             if not before.worker:
-                self._claimed(live, pool)
+                self._claimed(live, before)
         else:
             pool = pool or pool_of(live, frame)
             live.in_pool[pool] = live.in_pool.get(pool, 0) + 1
@@ -300,7 +302,7 @@ class Dispatch:
         if before.worker:
             self._pool(before.pool).held -= 1
         else:
-            self._claimed(live, before.pool)
+            self._claimed(live, before)
 
     def release_and_requeue(self, live: LiveExecution, frame: str) -> None:
         """The worker has released the frame. A frame resumed by the same commit is due at once."""
@@ -308,9 +310,11 @@ class Dispatch:
         if is_due(live, frame):
             self.enqueue(live, [frame])
 
-    def _claimed(self, live: LiveExecution, pool: str) -> None:
-        live.unclaimed[pool] -= 1
-        self._pools[pool].unclaimed -= 1
+    def _claimed(self, live: LiveExecution, frame: DispatchedFrame) -> None:
+        pool = self._pools[frame.pool]
+        live.unclaimed[frame.pool] -= 1
+        pool.unclaimed -= 1
+        pool.queued -= not frame.direct
 
     # Lost frames
 
@@ -329,14 +333,17 @@ class Dispatch:
 
     def reconcile(self, executions: Mapping[str, LiveExecution]) -> None:
         """Release frames in flight that are no longer due, and recount after executions left this server."""
+        direct: Counter[str] = Counter()  # pointers of each pool
         for live in executions.values():
-            if not live.busy:
-                for frame, each in list(live.in_flight.items()):
-                    if not (is_open if each.worker else is_due)(live, frame):
-                        self.release(live, frame)
+            for frame, each in list(live.in_flight.items()):
+                if not live.busy and not (is_open if each.worker else is_due)(live, frame):
+                    self.release(live, frame)
+                elif each.direct and not each.worker:
+                    direct[each.pool] += 1
         for name, pool in self._pools.items():
             pool.ring = {id: live for id, live in pool.ring.items() if executions.get(id) is live}
             pool.unclaimed = sum(live.unclaimed.get(name, 0) for live in executions.values())
+            pool.queued = pool.unclaimed - direct[name]
             all_here = sum(live.in_pool.get(name, 0) for live in executions.values())
             pool.held = all_here - pool.unclaimed
         self._count_held(executions)

@@ -97,7 +97,7 @@ class Control:
         self.owners = owners
         self.clock = clock
         self.settings = settings
-        self.dispatch = Dispatch(self.queue, clock, settings, hooks.window, hooks.is_full, on_lost=self._on_lost)
+        self.dispatch = Dispatch(self.queue, clock, settings, hooks, on_lost=self._on_lost)
         self.loops = LoopData(self)
         others: Link = self if link is None else link
         self.children = Children(self, others)

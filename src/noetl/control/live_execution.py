@@ -48,6 +48,7 @@ class DispatchedFrame(Struct, frozen=True):
     worker: str = ""  # "": no worker has begun it
     epoch: Epoch = (0, 0)  # of its last grant
     at: float = 0.0  # on our monotonic clock: since when it waits in the queue, or the worker holds it
+    direct: bool = False  # the pointer did not pass through the queue: a worker of this process has it
 
 
 class LostWorkers(NamedTuple):

@@ -83,6 +83,7 @@ from noetl.ports.triggers import (
     merge_declared,
 )
 from noetl.ports.work import (
+    DIRECT,
     Claim,
     CurrentWork,
     Epoch,
@@ -103,6 +104,7 @@ from noetl.ports.work import (
 
 __all__ = [
     "ALL_EXECUTIONS",
+    "DIRECT",
     "HISTORY_MAX",
     "REPLY_TIMEOUT_S",
     "WAITING_READ",

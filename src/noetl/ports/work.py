@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import datetime
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -26,11 +26,14 @@ class Pointer(NamedTuple):
     pool: str = POOL  # the workers that may take it
 
 
+DIRECT: Final = 0
+
+
 class Claim(NamedTuple):
     """A pointer that a worker has taken."""
 
     pointer: Pointer
-    delivery: int  # the queue's own number of this delivery
+    delivery: int  # the queue's own number of this delivery; DIRECT: the pointer did not pass through it
 
 
 class WorkQueue(Protocol):

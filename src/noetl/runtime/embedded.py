@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,11 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from noetl.adapters.files import FileResults
 from noetl.adapters.memory import MemoryQueue
 from noetl.adapters.sqlite.catalog import SqliteCatalog
-from noetl.adapters.sqlite.database import Database, open_sqlite
+from noetl.adapters.sqlite.database import Database, open_sqlite, running_calls_of
 from noetl.adapters.sqlite.limits import SqliteLimits
 from noetl.adapters.sqlite.ownership import SqliteInbox, SqliteOwnership
 from noetl.adapters.sqlite.results import SqliteResults
-from noetl.adapters.sqlite.running_calls import RunningCalls
 from noetl.adapters.sqlite.saved import SqliteSaved
 from noetl.adapters.sqlite.store import SqliteListing, SqliteRetention, SqliteStore
 from noetl.background import BackgroundTasks
@@ -37,18 +36,17 @@ from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, NOTIFY_WAI
 from noetl.engine import Event
 from noetl.engine.commands import Command, SetBreakpoint, Start
 from noetl.engine.facts import ForkOrigin
-from noetl.engine.moves import RunTask
 from noetl.engine.state import State, Status
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
-from noetl.output import JSON, Output
+from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
 from noetl.ports import FetchedCredential, ResultStore
 from noetl.runtime.adapters import open_remote_store
 from noetl.runtime.settings import Settings
+from noetl.runtime.written_calls import WrittenCalls
 from noetl.tool import Tools
-from noetl.worker.calls import CallContext, Toolbox, ToolRun
-from noetl.worker.frame_driver import CURRENT_FRAME
+from noetl.worker.calls import Toolbox
 from noetl.worker.keychain import Keychain
 from noetl.worker.refs import Lineage, Refs
 from noetl.worker.result_stores import NamedStore, ResultStores, StoreSelector
@@ -229,27 +227,6 @@ class LazyProviders:
             await self._providers.close()
 
 
-class WrittenCalls:
-    """A ToolRun that writes each call with an effect to a file before it makes the call."""
-
-    def __init__(self, tool: ToolRun, running: RunningCalls) -> None:
-        self._tool = tool
-        self._running = running
-
-    def __call__(self, called: RunTask, context: CallContext) -> Awaitable[Output]:
-        return (self._tool if called.task.pure else self._write)(called, context)
-
-    async def _write(self, called: RunTask, context: CallContext) -> Output:
-        current = CURRENT_FRAME.get()
-        if current is None:
-            return await self._tool(called, context)
-        slot = self._running.begin(*current)
-        try:
-            return await self._tool(called, context)
-        finally:
-            self._running.end(slot)
-
-
 def relax_collector() -> None:
     """Collect garbage less often, in a process of our own: programs and states live long.
 
@@ -304,7 +281,7 @@ class EmbeddedRuntime:
             storage.catalog, tools.kinds() if kinds is None else kinds, lambda path: path.read_text("utf-8")
         )
         self.providers = LazyProviders(storage, served=served)
-        self._running, keychain = RunningCalls(storage.database), Keychain(self.providers, clock)
+        self._running, keychain = running_calls_of(storage.database), Keychain(self.providers, clock)
         queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
         self.control = Control(
             ControlPorts(storage.store, queue, results, limits=storage.limits, pending=storage.store),

@@ -53,11 +53,12 @@ from noetl.link.messages import PARTITIONS
 from noetl.link.secret_channel import SecretServer
 from noetl.link.server import LinkServer
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
-from noetl.ports import CurrentWork, FeedEvent
+from noetl.ports import CurrentWork, FeedEvent, Link, Pointer
 from noetl.runtime.adapters import open_shared_stores
 from noetl.runtime.instrumentation import Instrumentation
 from noetl.runtime.link_keys import ADVICE, RefusedRequests, link_keys
 from noetl.runtime.settings import Settings
+from noetl.runtime.written_calls import ServerCalls
 from noetl.server.committed_logs import CommittedLogs
 from noetl.server.services import Services
 from noetl.server.timeline_documents import pool_load
@@ -97,6 +98,23 @@ class MeasuredOwner(MeasuredLink):
         self.load = control.load
 
 
+class OwnSlots:
+    """The free slots of a worker in this process: a pointer reaches them without NATS."""
+
+    def __init__(self) -> None:
+        self._queue: NatsQueue | None = None  # None: there is no worker
+
+    def join(self, queue: NatsQueue) -> None:
+        self._queue = queue
+
+    def leave(self) -> None:
+        self._queue = None
+
+    def use(self, pointer: Pointer) -> bool:
+        """False: no slot is free."""
+        return self._queue is not None and self._queue.give(pointer)
+
+
 class ServerRuntime:
     """All parts of one server. The API uses its `services`."""
 
@@ -109,14 +127,14 @@ class ServerRuntime:
         self.name, self._is_named = options.name or socket.gethostname(), bool(options.name)
         self.identity = f"{self.name}#{clock.new_id()[-8:]}"  # of this process and its leases
         self._lease_s, self._keep_days = options.lease_s, options.keep_days
-        self.database = open_postgres(options.database, clock)
+        self._database, self.database = options.database, open_postgres(options.database, clock)
         self.connection = NatsConnection(options.nats, self.name, clock)
         self.store = PostgresStore(self.database, PARTITIONS)
         self.instruments = Instrumentation(clock, "server")
-        metrics = self.instruments.metrics
-        self._measured = MeasuredStore(self.store, metrics, clock)
+        self._measured = MeasuredStore(self.store, self.instruments.metrics, clock)
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue)
+        self.own_slots = OwnSlots()
         self.feed = LinkFeed(self.connection)
         keys = link_keys(options.link_key, options.pool_keys)
         guard = self._guard = LinkGuard(keys, clock)
@@ -143,7 +161,7 @@ class ServerRuntime:
         self.link = OwnerLink(lambda: self.control, others, self.owners.owns)
         self.control = self._make_control(options)
         self.instruments.read_gauges(self.control, self.registry)
-        metrics.process.partitions.read_from(lambda: len(self.owners.owned))
+        self.instruments.metrics.process.partitions.read_from(lambda: len(self.owners.owned))
         self.triggers = self._make_triggers()
         messages = NatsMessages(self.connection, AddressPolicy.of_server(settings.networks), clock)
         self._message_triggers = MessageTriggers(self.triggers, messages, Keychain(self._hidden, clock).get, clock)
@@ -174,6 +192,7 @@ class ServerRuntime:
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
             window=lambda pool: max(WINDOW_MIN, 2 * self.registry.slots(pool)),
             is_full=self._is_full,
+            use_own_slot=self.own_slots.use,
         )
         ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits, self.store)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
@@ -203,6 +222,19 @@ class ServerRuntime:
             on_refused=on_refused,
             current_work=lambda: current_work(self.control),
         )
+
+    def open_calls(self) -> ServerCalls | None:
+        """For a worker in this process. None: the folder cannot be written, and a call can end the server again."""
+        try:
+            return ServerCalls(self._database, self.clock)
+        except Unavailable as error:
+            advice = "a call that ends this server is repeated without a limit: make the folder writable"
+            self.instruments.log.warning("calls.not-written", reason=str(error), advice=advice)
+            return None
+
+    def link_for(self, remote: Link) -> Link:
+        """For a worker in this process. `remote`: reaches the executions of other servers as that worker."""
+        return OwnerLink(lambda: self.control, remote, self.owners.owns)
 
     @property
     def services(self) -> Services:

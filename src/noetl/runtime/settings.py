@@ -467,8 +467,12 @@ def database_path(option: str | None, environment: Mapping[str, str] = os.enviro
         raise Rejected("bad-setting", f"{reason}, or name a file with --db")
     if option or environment.get(DATABASE):
         return Path(option or environment[DATABASE]).expanduser()
+    return data_folder(environment) / "noetl.db"
+
+
+def data_folder(environment: Mapping[str, str] = os.environ) -> Path:
     home = environment.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "noetl" / "noetl.db"
+    return (Path(home) if home else Path.home() / ".local" / "share") / "noetl"
 
 
 def database_url(option: str | None, environment: Mapping[str, str] = os.environ) -> str | None:

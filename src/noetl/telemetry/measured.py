@@ -16,6 +16,7 @@ from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import Output
 from noetl.ports import (
+    DIRECT,
     Append,
     Claim,
     Epoch,
@@ -157,10 +158,14 @@ class MeasuredQueue:
             self._meters.unavailable.add("take")
             raise
         for claim in claims:
+            if claim.delivery == DIRECT:
+                continue
             self._meters.taken.values[self._pool(claim.pointer.pool)] += 1
         return claims
 
     async def done(self, claim: Claim) -> None:
+        if claim.delivery == DIRECT:
+            return
         with self._timed("done"):
             await self._queue.done(claim)
         self._meters.done.values[self._pool(claim.pointer.pool)] += 1

@@ -66,6 +66,7 @@ class Worker:
         self.drivers: dict[tuple[str, str], FrameDriver] = {}
         self.turns = FairTurns(clock)
         self.draining = False  # whether it begins no more frames
+        self._begins = 0  # requests for a frame that are not answered yet
         self._watch: asyncio.TimerHandle | None = None  # of the next look; None: there are no frames
         self._background = BackgroundTasks()
 
@@ -100,7 +101,8 @@ class Worker:
         self.stop_claiming()
         await self.send_heartbeat()  # to stop calls whose step or execution has already ended
         for _ in range(int(grace_s / DRAIN_STEP_S)):
-            if not self.drivers:
+            # The owner has perhaps granted a frame whose answer is on its way.
+            if not self.drivers and not self._begins:
                 return
             await self.clock.sleep(DRAIN_STEP_S)
 
@@ -129,10 +131,13 @@ class Worker:
         if self.draining or (execution_id, frame) in self.drivers:
             return  # another worker will claim it; or it is a second pointer to a frame that we run
         failpoint("worker.before-begin")
+        self._begins += 1
         try:
             grant = await self.link.begin(execution_id, frame, self.name)
         except (Unavailable, NotFound, Rejected):
             return  # the pointer is lost; the sweeper sends another one
+        finally:
+            self._begins -= 1
         if grant is not None:
             committed, following = await self._run_frame(execution_id, grant)
             if not committed:

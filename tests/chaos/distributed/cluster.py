@@ -45,7 +45,8 @@ class Plan(NamedTuple):
 
     servers: int = 2
     workers: int = 3
-    slots: int = 16
+    slots: int = 16  # of each worker
+    server_slots: int = 0  # of each server
     named: bool = False  # a restarted server keeps its name, and so replaces the dead one at once
     faulty: bool = False  # processes of tests.chaos.distributed.faulty_process, which inject faults
     results_in_postgresql: bool = False  # besides NATS
@@ -87,7 +88,8 @@ class ChaosCluster:
         await postgres.create_database()
         await self._admit()
         for number, name in enumerate(self.servers):
-            await self._begin(self._program(name, "server", "--port", str(self.ports[number])))
+            slots = ("--slots", str(self.plan.server_slots)) if self.plan.server_slots else ()
+            await self._begin(self._program(name, "server", "--port", str(self.ports[number]), *slots))
             self.clients.append(Client(f"http://127.0.0.1:{self.ports[number]}", self.token, clock=CLOCK))
         await self.until_shared()
         slots = ("--slots", str(self.plan.slots))
@@ -123,6 +125,7 @@ class ChaosCluster:
             environment={
                 **plain,
                 "PYTHONUNBUFFERED": "1",
+                "XDG_DATA_HOME": str(self.logs.parent),
                 "NOETL_NATS": self.nats,
                 "NOETL_LINK_KEY": self._link_key,
                 "NOETL_LEASE": f"{LEASE_S:g}",

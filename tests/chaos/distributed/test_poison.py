@@ -6,6 +6,9 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Sequence
+
+import pytest
 
 from noetl.control.live_execution import CERTAIN_FACTOR
 from noetl.engine import facts
@@ -25,45 +28,46 @@ POISON = head("poison") + (
 FAR = head("far") + ('workload: {url: ""}\nworkflow:\n- {step: start, spec: {pool: gpu}, tool: {kind: noop}}\n')
 
 
-def test_a_call_that_kills_its_workers_fails_and_everything_else_continues() -> None:
-    asyncio.run(_poison())
+@pytest.mark.parametrize("plan", [Plan(), Plan(workers=0, server_slots=16)], ids=["workers", "servers that run tasks"])
+def test_a_call_that_kills_its_processes_fails_and_everything_else_continues(plan: Plan) -> None:
+    asyncio.run(_poison(plan))
 
 
-async def _poison() -> None:
-    async with opened() as cluster, serving() as effects:
+async def _poison(plan: Plan) -> None:
+    async with opened(plan) as cluster, serving() as effects:
         load = Load(cluster, effects)
         await load.register(CHAIN, POISON)
         begun = CLOCK.monotonic()
         over = asyncio.Event()
-        nurse = asyncio.ensure_future(_restart_workers(cluster, over))
+        restarts = asyncio.ensure_future(_restart_processes(cluster, cluster.workers or cluster.servers, over))
         poison = await load.start("chaos/poison")
         await load.keep_starting("chaos/chain", EXECUTIONS, 0.5, ms=80)
         await cluster.until_all_ended()
         over.set()
-        seconds, deaths = CLOCK.monotonic() - begun, await nurse
+        seconds, deaths = CLOCK.monotonic() - begun, await restarts
         verdict = await audited(load, may_fail=[poison])
         report(
-            "a call that kills its workers",
-            workers_lost=deaths,
+            "a call that kills its workers" if cluster.workers else "a call that kills its servers",
+            processes_lost=deaths,
             executions_beside=len(verdict.ok),
             effects=len(effects.arrivals),
             repeats=effects.repeats,
             seconds=seconds,
         )
         assert _kind(verdict, poison) == "poison"
-        # A lost worker with several frames is weaker evidence against each of them.
+        # A lost process with several frames is weaker evidence against each of them.
         assert ENOUGH <= deaths <= CERTAIN_FACTOR * ENOUGH
         assert len(verdict.ok) == EXECUTIONS
         assert len(effects.arrivals) == EXECUTIONS * STEPS
 
 
-async def _restart_workers(cluster: ChaosCluster, over: asyncio.Event) -> int:
-    """Restart each worker that has died, until the event is set; returns the number of restarts."""
+async def _restart_processes(cluster: ChaosCluster, names: Sequence[str], over: asyncio.Event) -> int:
+    """Restart each of them that has died, until the event is set; returns the number of restarts."""
     ends: dict[str, asyncio.Future[object]] = {}
     ends[""] = asyncio.ensure_future(over.wait())
     deaths = 0
     while True:
-        for name in cluster.workers:
+        for name in names:
             if name not in ends:
                 ends[name] = asyncio.ensure_future(cluster.children[name].wait())
         await asyncio.wait(ends.values(), return_when=asyncio.FIRST_COMPLETED)

@@ -72,6 +72,58 @@ def test_a_chain_passes_through_the_queue_once() -> None:
     assert queue.taken == 1
 
 
+def test_a_free_slot_of_the_process_gets_pointers_without_the_queue_until_some_wait_in_the_queue() -> None:
+    free = 2
+    direct: list[Pointer] = []
+
+    def use(pointer: Pointer) -> bool:
+        if len(direct) < free:
+            direct.append(pointer)
+            return True
+        return False
+
+    parts = RuntimeParts(hooks=ControlHooks(use_own_slot=use))
+    runtime = memory_runtime({"chain": CHAIN}, parts=parts, settings=ControlSettings(window=8))
+
+    async def work(runtime: MemoryRuntime) -> list[str]:
+        nonlocal free
+        for number in range(3):
+            await runtime.start("chain", id=f"e{number}")
+        free += 1
+        await runtime.start("chain", id="e3")  # it does not overtake e2
+        [queued, behind] = [claim.pointer.execution_id for claim in await runtime.queue.take(1_000)]
+        for id in ("e0", "e1", "e2", "e3"):
+            assert await runtime.control.begin(id, "start#1", "w") is not None
+        await runtime.start("chain", id="e4")  # none waits in the queue now
+        return [queued, behind]
+
+    assert run_in(runtime, work, slots=0) == ["e2", "e3"]
+    assert [pointer.execution_id for pointer in direct] == ["e0", "e1", "e4"]
+
+
+def test_pointers_in_the_queue_are_counted_again_by_the_sweeper() -> None:
+    direct: list[Pointer] = []
+
+    def use(pointer: Pointer) -> bool:
+        direct.append(pointer)
+        return pointer.execution_id != "e1"
+
+    runtime = memory_runtime({"chain": CHAIN}, parts=RuntimeParts(hooks=ControlHooks(use_own_slot=use)))
+
+    async def work(runtime: MemoryRuntime) -> None:
+        for number in range(2):
+            await runtime.start("chain", id=f"e{number}")
+        await sweep(runtime.control)
+        await runtime.start("chain", id="e2")  # behind e1
+        assert await runtime.control.begin("e1", "start#1", "w") is not None
+        assert await runtime.control.begin("e2", "start#1", "w") is not None
+        await sweep(runtime.control)
+        await runtime.start("chain", id="e3")
+
+    run_in(runtime, work, slots=0)
+    assert [pointer.execution_id for pointer in direct] == ["e0", "e1", "e3"]
+
+
 def test_no_more_than_the_window_is_on_its_way() -> None:
     runtime = memory_runtime({"loop": LOOP}, settings=ControlSettings(window=7))
 

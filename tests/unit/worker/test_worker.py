@@ -13,7 +13,7 @@ from noetl.engine.commands import Report
 from noetl.engine.moves import RunTask
 from noetl.errors import Unavailable
 from noetl.output import Output, failed
-from noetl.ports import Link, ReportAnswer
+from noetl.ports import Grant, Link, ReportAnswer
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from noetl.worker.frame_driver import FrameDriver
 from tests.unit.control.runtimes import memory_runtime, run_in
@@ -115,6 +115,44 @@ def test_a_result_is_kept_for_minutes_while_no_server_is_there_and_its_call_is_m
     run_in(runtime, work)
     assert len(calls) == 1
     assert sum(runtime.waits) > 300
+
+
+class SlowLink:
+    """Grants a frame at once, and answers later."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.granted, self.answer = asyncio.Event(), asyncio.Event()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._link, name)
+
+    async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
+        grant = await self._link.begin(execution_id, frame, worker)
+        self.granted.set()
+        await self.answer.wait()
+        return grant
+
+
+def test_a_worker_that_stops_gives_back_a_frame_whose_grant_is_on_its_way() -> None:
+    links: list[SlowLink] = []
+
+    def slow(link: Link) -> Link:
+        links.append(SlowLink(link))
+        return links[0]  # type: ignore[return-value]  # it passes the other requests on
+
+    runtime = memory_runtime({"t": ONE}, parts=RuntimeParts(link=slow))
+
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        await links[0].granted.wait()
+        stopping = asyncio.create_task(runtime.worker.drain(60.0))
+        assert not (await asyncio.wait([stopping], timeout=0))[0]
+        links[0].answer.set()
+        await stopping
+        assert await runtime.control.begin("e", "start#1", "another worker") is not None
+
+    run_in(runtime, work, slots=1)
 
 
 def test_frames_leave_no_work_for_the_garbage_collector() -> None:

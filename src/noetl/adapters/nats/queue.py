@@ -26,7 +26,7 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import REPLY_TIMEOUT_S, Claim, NoResponder, Pointer, QueueTraits, ReplyTimeout
+from noetl.ports import DIRECT, REPLY_TIMEOUT_S, Claim, NoResponder, Pointer, QueueTraits, ReplyTimeout
 
 STREAM: Final = subjects.STREAM
 SUBJECT: Final = subjects.SUBJECT
@@ -287,6 +287,18 @@ class NatsQueue:
             with suppress(ValueError):
                 self._takers.remove(taker)
 
+    def give(self, pointer: Pointer) -> bool:
+        """Pass a pointer to a taker without NATS. False: none waits."""
+        taker = None if self._leaving or pointer.pool != self._pool else self._next_taker()
+        if taker is None:
+            return False
+        taker.claims.append(Claim(pointer, DIRECT))
+        taker.finish()
+        return True
+
+    def _next_taker(self) -> _Taker | None:
+        return next((each for each in self._takers if not each.result.done()), None)
+
     async def done(self, claim: Claim) -> None:
         """Does not wait for NATS: the queue may know less than the log."""
         held = self._held.pop(claim.delivery)
@@ -388,7 +400,7 @@ class NatsQueue:
     def _receive_pointer(self, message: Msg) -> None:
         self._room -= 1
         claim = self._claim(message)
-        taker = next((each for each in self._takers if not each.result.done()), None)
+        taker = self._next_taker()
         if claim is None:
             self._tasks.spawn(self._answer(message.reply, b"+TERM"))  # of another program
         elif taker is None or self._leaving:

@@ -1,8 +1,4 @@
-"""SQLite connections with the settings for durability, and the lock files that show which processes are alive.
-
-Each process locks a file of its own, and the system releases the lock when it dies. It uses `flock` and not
-`lockf`: a lock belongs to the open file, so two databases of one process are two owners.
-"""
+"""SQLite connections with the settings for durability."""
 
 from __future__ import annotations
 
@@ -10,18 +6,16 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, flock
+from fcntl import LOCK_EX, flock
 from pathlib import Path
 from typing import Final
 
 import apsw
 
 from noetl.adapters.files import make_folder
+from noetl.adapters.process_locks import CREATION_LOCK, LOCK_FLAGS
 from noetl.adapters.sqlite.schema import VERSION, migrate, version_of
 from noetl.errors import Unavailable
-
-CREATION_LOCK: Final = "making.lock"
-_LOCK_FLAGS: Final = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 @contextmanager
@@ -29,7 +23,7 @@ def exclusively(folder: Path) -> Iterator[None]:
     """Exclude other processes, for example while tables are created."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(folder / CREATION_LOCK, _LOCK_FLAGS | os.O_CREAT, 0o600)
+        descriptor = os.open(folder / CREATION_LOCK, LOCK_FLAGS | os.O_CREAT, 0o600)
     except OSError as error:
         raise Unavailable(f'"{folder}" cannot be written: {error.strerror or error}') from error
     try:
@@ -37,61 +31,6 @@ def exclusively(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
-
-
-class LockFile:
-    """The lock file of this process. Its name was never used before."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name = name
-        self._path = folder / name
-        try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._descriptor = os.open(self._path, _LOCK_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
-        except OSError as error:
-            raise Unavailable(f'"{self._path}" cannot be created: {error.strerror or error}') from error
-        try:
-            flock(self._descriptor, LOCK_EX | LOCK_NB)
-        except OSError as error:
-            self.close()
-            raise Unavailable(f'"{self._path}" cannot be locked: {error.strerror or error}') from error
-
-    def close(self) -> None:
-        with suppress(OSError):
-            self._path.unlink()
-        os.close(self._descriptor)
-
-
-def is_alive(folder: Path, name: str) -> bool:
-    """Whether the process that created this lock file is alive."""
-    try:
-        descriptor = os.open(folder / name, _LOCK_FLAGS)
-    except FileNotFoundError:
-        return False
-    except PermissionError:
-        return True  # of another user: assume that it is alive
-    except OSError as error:
-        raise Unavailable(f'"{folder / name}" cannot be read: {error.strerror or error}') from error
-    try:
-        # A shared lock: two processes that check at once must not see each other as the owner.
-        flock(descriptor, LOCK_SH | LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False
-
-
-def lock_files(folder: Path) -> list[str]:
-    """The names of all lock files, of live and dead processes."""
-    with suppress(OSError):
-        return sorted(file.name for file in folder.glob("*.lock") if file.name != CREATION_LOCK)
-    return []
-
-
-def remove_lock(folder: Path, name: str) -> None:
-    with suppress(OSError):
-        (folder / name).unlink()
 
 
 BUSY_MS: Final = 10_000  # how long to wait for another process that writes

@@ -14,12 +14,15 @@ from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 import apsw
 from msgspec import Struct
 
-from noetl.adapters.sqlite.connection import BUSY_MS, LockFile, explained, open_reader, open_writer, translated
+from noetl.adapters.process_locks import LockFile
+from noetl.adapters.running_calls import RunningCalls
+from noetl.adapters.sqlite.connection import BUSY_MS, explained, open_reader, open_writer, translated
 from noetl.clock import Clock
 from noetl.errors import NoetlError, Unavailable
 from noetl.failpoints import failpoint
 
 T = TypeVar("T")
+_OPEN: Final = "SELECT 1 FROM heads WHERE execution_id = ? AND status NOT IN ('ok', 'error', 'cancelled')"
 FAST_S: Final = 0.001  # slower commits would block the event loop
 RECENT: Final = 16  # commits whose average counts for it
 AT_ONCE_MAX: Final = 8  # immediate commits in one iteration of the loop
@@ -316,6 +319,15 @@ class Database:
         if self.lock is not None:
             self.lock.close()
             self.lock = None
+
+
+def running_calls_of(database: Database) -> RunningCalls:
+    """The calls of this process on the database."""
+
+    def is_open(execution_id: str) -> bool:
+        return bool(database.fetch(_OPEN, (execution_id,)))
+
+    return RunningCalls(database.locks, lambda: database.lock, is_open)
 
 
 def open_sqlite(path: Path | str, clock: Clock) -> Database:

@@ -15,7 +15,8 @@ import apsw
 from msgspec import MsgspecError, Raw, Struct
 from msgspec.json import Decoder, decode, encode
 
-from noetl.adapters.sqlite.connection import LockFile, is_alive, is_text, lock_files, micros, remove_lock
+from noetl.adapters.process_locks import LockFile, is_alive, lock_files, remove_lock
+from noetl.adapters.sqlite.connection import is_text, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.commands import Command
 from noetl.errors import NotFound, Rejected

@@ -14,6 +14,7 @@ import apsw
 from msgspec import DecodeError, Struct
 from msgspec.json import Decoder, encode
 
+from noetl.adapters.process_locks import is_alive
 from noetl.adapters.sql import (
     FOUND_MAX,
     decode_change,
@@ -28,7 +29,7 @@ from noetl.adapters.sql import (
     path_ranges,
     search_patterns,
 )
-from noetl.adapters.sqlite.connection import instant, is_alive, micros
+from noetl.adapters.sqlite.connection import instant, micros
 from noetl.adapters.sqlite.database import Database
 from noetl.engine.facts import Fact, Requested
 from noetl.engine.state import Status

@@ -8,6 +8,7 @@ import typer
 
 from noetl.cli.execute import OK, Reporter
 from noetl.cli.options import app, finish
+from noetl.defaults import WORKER_SLOTS_MAX
 
 Nats = Annotated[
     str | None,
@@ -19,6 +20,16 @@ Nats = Annotated[
     ),
 ]
 Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the process. Default: a generated one.")]
+Slots = Annotated[
+    int,
+    typer.Option(
+        "--slots",
+        min=0,
+        max=WORKER_SLOTS_MAX,
+        metavar="N",
+        help="With PostgreSQL: also run tasks of the pool `default` in this process, N calls at the same time.",
+    ),
+]
 
 
 @app.command()
@@ -42,23 +53,26 @@ def server(
         bool | None, typer.Option("--auth/--open", help="Require tokens, or give every user of this machine access.")
     ] = None,
     name: Name = "",
+    slots: Slots = 0,
 ) -> None:
     """Serve the API, and run executions.
 
     With a database file the server is one process with its own worker. With PostgreSQL and NATS it is one of any
-    number of servers, and `noetl worker` processes run the tasks. Clients need a token (`noetl token create`). Only a
+    number of servers, and `noetl worker` processes run the tasks; with `--slots` the server runs tasks, too, which
+    is faster and needs no worker in a small installation. Clients need a token (`noetl token create`). Only a
     server with a database file on 127.0.0.1 requires no token by default. Ctrl-C or SIGTERM stops the server cleanly.
 
     \b
     Examples:
       noetl server
       noetl server --database postgresql://noetl@db/noetl --nats nats://queue:4222 --host 0.0.0.0
+      noetl server --database postgresql://noetl@db/noetl --nats nats://queue:4222 --slots 64
     """
 
     def command(_reporter: Reporter) -> int:
         from noetl.cli.process import ServerCommand, run_server
 
-        return run_server(ServerCommand(database, nats, host, port, auth, name))
+        return run_server(ServerCommand(database, nats, host, port, auth, name, slots))
 
     finish("auto", command)
 

@@ -85,6 +85,9 @@ def up(
     ] = 8080,
     workers: Annotated[int, typer.Option("--workers", help="The number of worker processes.")] = 2,
     slots: Annotated[int, typer.Option("--slots", help="Concurrent calls in each worker.")] = 16,
+    server_slots: Annotated[
+        int, typer.Option("--server-slots", help="Concurrent calls in the process of the server.")
+    ] = 0,
     format: Format = "auto",
 ) -> None:
     """Start a distributed deployment on this machine, for a trial: PostgreSQL, NATS, a server and workers.
@@ -99,6 +102,7 @@ def up(
     Examples:
       noetl up
       noetl up --dir ./trial --port 9000 --workers 4
+      noetl up --workers 0 --server-slots 64
     """
 
     def command(reporter: Reporter) -> int:
@@ -108,7 +112,7 @@ def up(
         from noetl.runtime.devcluster.cluster import DevClusterOptions
 
         path = Path(folder) if folder is not None else None
-        return asyncio.run(_up(reporter, DevClusterOptions(path, port, workers, slots)))
+        return asyncio.run(_up(reporter, DevClusterOptions(path, port, workers, slots, server_slots)))
 
     finish(format, command)
 

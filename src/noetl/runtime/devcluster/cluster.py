@@ -42,7 +42,8 @@ class DevClusterOptions(NamedTuple):
     folder: Path | None = None  # None: a folder in the user's home
     port: int = PORT  # 0: any free port
     workers: int = DEV_WORKERS
-    slots: int = WORKER_SLOTS
+    slots: int = WORKER_SLOTS  # of each worker
+    server_slots: int = 0  # in the process of the server
 
 
 class DevClusterStatus(NamedTuple):
@@ -266,9 +267,10 @@ def cluster_processes(options: DevClusterOptions, addresses: ClusterAddresses, f
     """A server and its workers. Secrets are passed in the environment: command lines are public."""
     # -P: import modules from the installation, not from the working directory.
     noetl = (sys.executable, "-P", "-m", "noetl")
+    own_slots = ("--slots", str(options.server_slots)) if options.server_slots else ()
     server = ServiceSpec(
         name="server",
-        command=(*noetl, "server", "--host", HOST, "--port", str(addresses.port), "--name", SERVER_NAME),
+        command=(*noetl, "server", "--host", HOST, "--port", str(addresses.port), "--name", SERVER_NAME, *own_slots),
         environment={**_inherited(os.environ), **server_environment(addresses)},
         ready="noetl: ready",
         folder=folder,
@@ -300,5 +302,7 @@ def _check(options: DevClusterOptions) -> None:
         raise Rejected("bad-option", f"--workers {options.workers} is not in 0 to {WORKERS_MAX}")
     if not 1 <= options.slots <= WORKER_SLOTS_MAX:
         raise Rejected("bad-option", f"--slots {options.slots} is not in 1 to {WORKER_SLOTS_MAX}")
+    if not 0 <= options.server_slots <= WORKER_SLOTS_MAX:
+        raise Rejected("bad-option", f"--server-slots {options.server_slots} is not in 0 to {WORKER_SLOTS_MAX}")
     if options.port and not is_free(options.port):
         raise Rejected("no-port", f"port {options.port} of {HOST} is in use: name another one with --port")

@@ -11,8 +11,9 @@ from typing import Final
 
 import apsw
 
+from noetl.adapters.process_locks import is_alive, lock_files
 from noetl.adapters.secrets.stored import KeyFile
-from noetl.adapters.sqlite.connection import explained, is_alive, lock_files
+from noetl.adapters.sqlite.connection import explained
 from noetl.adapters.sqlite.schema import VERSION, version_of
 from noetl.engine.state import LIVE
 from noetl.errors import NoetlError

@@ -248,7 +248,7 @@ class SimCluster:
             lost_max=1_000,  # workers are lost at random here, never because of a call
         )  # fmt: skip
         owners = PartitionOwners(self.store, clock, process, ttl_s=TTL_S, count=PARTITIONS)
-        hooks = ControlHooks(on_load=(self._poll_workers,))
+        hooks = ControlHooks(on_load=(self._poll_workers,), use_own_slot=self.queue.give)
         control = self.components.control(reach, self.programs, owners, clock, settings, hooks=hooks)
         self.link.servers[process] = (process, control)
         while True:
@@ -331,5 +331,5 @@ def _swarm(loop: SimLoop) -> FaultRates:
     return FaultRates(
         store_before=pick(0.1), store_after=pick(0.1), store_late=pick(0.1), queue_drop=pick(0.3),
         queue_twice=pick(0.4), queue_late=pick(0.3),
-        link_before=pick(0.2), link_after=pick(0.2), skew_s=pick(300.0),
+        link_before=pick(0.2), link_after=pick(0.2), skew_s=pick(300.0), direct=pick(1.0),
     )  # fmt: skip

@@ -36,6 +36,7 @@ class FaultRates(NamedTuple):
     link_before: float = 0.0
     link_after: float = 0.0
     skew_s: float = 0.0
+    direct: float = 0.0  # not a fault: pointers that reach a worker of the same process without the queue
 
 
 class SimClock:
@@ -170,11 +171,22 @@ class SimQueue:
         self._clock = SimClock(loop)
         self._queue = MemoryQueue()
 
+    def give(self, pointer: Pointer) -> bool:
+        """Whether it goes directly to a worker."""
+        if self._loop.random.random() >= self.rates.direct:
+            return False
+        self._check_committed(pointer)
+        self._loop.spawn("main", self._deliver(pointer, 0.0))
+        return True
+
+    def _check_committed(self, pointer: Pointer) -> None:
+        if not self._store.knows(pointer, StepScheduled):
+            self._store.violations.append(f"{pointer} was published before its commit")
+
     async def put(self, pointers: Sequence[Pointer]) -> None:
         random = self._loop.random
         for pointer in pointers:
-            if not self._store.knows(pointer, StepScheduled):
-                self._store.violations.append(f"{pointer} was published before its commit")
+            self._check_committed(pointer)
             if random.random() < self.rates.queue_drop:
                 continue
             for _ in range(2 if random.random() < self.rates.queue_twice else 1):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from noetl.adapters.sqlite.connection import LockFile, is_alive
+from noetl.adapters.process_locks import LockFile, is_alive
 from noetl.errors import Unavailable
 
 

@@ -6,8 +6,8 @@ import resource
 import signal
 from pathlib import Path
 
-from noetl.adapters.sqlite.database import Database
-from noetl.adapters.sqlite.running_calls import GROWTH_SLOTS, SLOT_BYTES, RunningCalls
+from noetl.adapters.running_calls import GROWTH_SLOTS, SLOT_BYTES
+from noetl.adapters.sqlite.database import Database, running_calls_of
 from noetl.engine.commands import Lose
 from tests.unit.adapters.sqlite_files import begun, on_file
 
@@ -22,17 +22,17 @@ def test_the_calls_of_a_dead_process_are_found_once_and_ended_ones_are_not(tmp_p
     async def die(database: Database) -> None:
         await begun(database, "e")
         await begun(database, "other")
-        calls = RunningCalls(database)
+        calls = running_calls_of(database)
         calls.end(calls.begin("e", "done#1", (1, 1)))
         for frame in ("a#1", "b#1[3]"):
             assert calls.begin("e", frame, (1, 2)) >= 0
         assert calls.begin("other", "c#1", (1, 3)) >= 0
         assert calls.begin("e", "x" * SLOT_BYTES, (1, 4)) == -1
-        assert RunningCalls(database).lost("e") == [], "its process lives"
+        assert running_calls_of(database).lost("e") == [], "its process lives"
 
     async def read(database: Database) -> None:
         await begun(database, "mine")
-        calls = RunningCalls(database)
+        calls = running_calls_of(database)
         found = calls.lost("e")
         assert [(each.frame, each.epoch, each.held) for each in found] == [("a#1", (1, 2), 3), ("b#1[3]", (1, 2), 3)]
         calls.forget("e")
@@ -51,7 +51,7 @@ def test_the_file_is_removed_with_its_process_and_damage_is_ignored(tmp_path: Pa
 
     async def work(database: Database) -> None:
         await begun(database, "e")
-        calls = RunningCalls(database)
+        calls = running_calls_of(database)
         slot = calls.begin("e", "a#1", (1, 1))
         assert len(files(tmp_path)) == 1
         calls.end(slot)
@@ -70,12 +70,12 @@ def test_more_calls_than_slots_are_all_found(tmp_path: Path) -> None:
 
     async def die(database: Database) -> None:
         await begun(database, "e")
-        calls = RunningCalls(database)
+        calls = running_calls_of(database)
         for frame in frames:
             assert calls.begin("e", frame, (1, 1)) >= 0
 
     async def read(database: Database) -> None:
-        assert [each.frame for each in RunningCalls(database).lost("e")] == frames
+        assert [each.frame for each in running_calls_of(database).lost("e")] == frames
 
     on_file(path, die)
     on_file(path, read)
@@ -83,7 +83,7 @@ def test_more_calls_than_slots_are_all_found(tmp_path: Path) -> None:
 
 def test_without_space_for_the_file_a_call_runs_without_an_entry(tmp_path: Path) -> None:
     async def work(database: Database) -> None:
-        calls = RunningCalls(database)
+        calls = running_calls_of(database)
         slots = [calls.begin("e", "a#1", (1, 1)) for _ in range(GROWTH_SLOTS)]
         limits = resource.getrlimit(resource.RLIMIT_FSIZE)
         ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

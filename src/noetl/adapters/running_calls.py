@@ -7,7 +7,7 @@ memory: a write needs no system call, and the kernel keeps it when the process d
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from mmap import mmap
 from pathlib import Path
@@ -16,8 +16,7 @@ from typing import Final
 from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder, encode
 
-from noetl.adapters.sqlite.connection import is_alive
-from noetl.adapters.sqlite.database import Database
+from noetl.adapters.process_locks import LockFile, is_alive
 from noetl.engine.commands import Lose
 from noetl.errors import Unavailable
 from noetl.ports import Epoch
@@ -26,7 +25,6 @@ SLOT_BYTES: Final = 512  # of one call; a longer one is not written
 GROWTH_SLOTS: Final = 64
 SUFFIX: Final = ".calls"
 _FREE: Final = 0
-_OPEN: Final = "SELECT 1 FROM heads WHERE execution_id = ? AND status NOT IN ('ok', 'error', 'cancelled')"
 
 
 class _RunningCall(Struct, array_like=True, frozen=True):
@@ -40,10 +38,16 @@ _decode = Decoder(_RunningCall).decode
 
 
 class RunningCalls:
-    """Writes the calls of this process, and reads those of dead processes on the same database."""
+    """Writes the calls of this process, and reads those of dead processes with the same folder."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, folder: Path, lock: Callable[[], LockFile | None], is_open: Callable[[str], bool]) -> None:
+        """`lock`: of this process in the folder; None: it has none yet, and calls are not written.
+
+        `is_open`: whether an execution may still need the calls in files of dead processes.
+        """
+        self._folder = folder
+        self._lock = lock
+        self._is_open = is_open
         self._path: Path | None = None  # of our file; None: no call has run
         self._descriptor = -1
         self._map: mmap | None = None
@@ -86,10 +90,10 @@ class RunningCalls:
         return True
 
     def _create(self) -> bool:
-        lock = self._database.lock
+        lock = self._lock()
         if lock is None:
             return False
-        path = _calls_file(self._database.locks, lock.name)
+        path = _calls_file(self._folder, lock.name)
         self._descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         self._path = path
         return True
@@ -109,13 +113,16 @@ class RunningCalls:
 
     def lost(self, execution_id: str) -> list[Lose]:
         """The calls of an execution that were running when their processes died."""
-        found: list[Lose] = []
+        return self.all_lost().get(execution_id, [])
+
+    def all_lost(self) -> dict[str, list[Lose]]:
+        """By execution."""
+        found: dict[str, list[Lose]] = {}
         for file in self._dead():
-            calls = dict(_entries(file))
-            for call in calls.values():
-                if call.execution_id == execution_id:
-                    worker = f"process {call.pid}"
-                    found.append(Lose(frame=call.frame, worker=worker, epoch=call.epoch, held=len(calls)))
+            calls = [call for _, call in _entries(file)]
+            for call in calls:
+                lose = Lose(frame=call.frame, worker=f"process {call.pid}", epoch=call.epoch, held=len(calls))
+                found.setdefault(call.execution_id, []).append(lose)
         return found
 
     def forget(self, execution_id: str) -> None:
@@ -130,13 +137,10 @@ class RunningCalls:
         if not any(self._is_open(call.execution_id) for _, call in _entries(file)):
             file.unlink(missing_ok=True)
 
-    def _is_open(self, execution_id: str) -> bool:
-        return bool(self._database.fetch(_OPEN, (execution_id,)))
-
     def _dead(self) -> Iterator[Path]:
-        for file in sorted(self._database.locks.glob(f"*{SUFFIX}")):
+        for file in sorted(self._folder.glob(f"*{SUFFIX}")):
             with suppress(Unavailable):  # it cannot be read: it counts as alive
-                if not is_alive(self._database.locks, f"{file.stem}.lock"):
+                if not is_alive(self._folder, f"{file.stem}.lock"):
                     yield file
 
 
