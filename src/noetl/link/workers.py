@@ -20,6 +20,7 @@ POLL_SUBJECT: Final = "noetl.roll-call"
 EXPIRY_S: Final = 15.0  # three announcements
 WORKERS_MAX: Final = 20_000
 POLL_DELAY_S: Final = 0.05  # polls within this time are sent as one
+ANSWER_S: Final = 0.25  # polls of several servers within this time after an answer have one more, at its end
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerInfo).decode
@@ -128,5 +129,33 @@ class WorkerPoll:
             await self._transport.publish(POLL_SUBJECT, b"")
 
     async def subscribe(self, answer: Callable[[], None]) -> Subscription:
-        """For workers: call `answer` at each poll. It must not block."""
-        return await self._transport.subscribe(POLL_SUBJECT, lambda _: answer())
+        """For workers: call `answer` after each poll, and once for several in quick succession. It must not block.
+
+        When a server of many dies, half of the others become owners of its partitions and of those of others.
+        """
+        return await self._transport.subscribe(POLL_SUBJECT, _PollAnswers(answer).receive)
+
+
+class _PollAnswers:
+    """The first poll is answered at once. The time between two answers does not depend on how long one takes."""
+
+    def __init__(self, answer: Callable[[], None]) -> None:
+        self._answer = answer
+        self._timer: asyncio.TimerHandle | None = None  # None: no answer lately
+        self._waiting = False
+
+    def receive(self, _message: Message) -> None:
+        if self._timer is None:
+            self._send()
+        else:
+            self._waiting = True
+
+    def _send(self) -> None:
+        self._waiting = False
+        self._timer = asyncio.get_running_loop().call_later(ANSWER_S, self._on_time)
+        self._answer()
+
+    def _on_time(self) -> None:
+        self._timer = None
+        if self._waiting:
+            self._send()
