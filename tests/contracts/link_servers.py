@@ -107,7 +107,7 @@ class LinkedServer(Generic[T]):
         self.lines: list[PrintedLine] = []
         secrets = SecretServer(key, provider or OneSecret())
         self.server = LinkServer(
-            transport, self.control, playbooks, secrets, self.guard, logs=self,
+            transport, self.control, playbooks, secrets, self.guard, logs=self, owned=lambda: self.owners.owned,
             on_refused=lambda pool, error: self.refused.append(f"{pool}: {error}"),
         )  # fmt: skip
 

@@ -54,7 +54,7 @@ async def authorise(pool: str, request: LinkRequest, owner: Owner) -> None:
             await _check_report(pool, owner, execution_id, report)
         case ReportsRequest():
             pass  # each report is checked alone
-        case BeatRequest(_, holds):
+        case BeatRequest(holds=holds):
             for execution_id, frame, _ in holds:
                 await _check_frame(pool, owner, execution_id, frame)
         case CredentialRequest(execution_id, frame):  # the secret channel checks the grant

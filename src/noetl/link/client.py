@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from contextvars import ContextVar
 from hashlib import sha256
 from typing import Final, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from noetl.link.keys import LinkIdentity, SealedCall, is_sealed
 from noetl.link.messages import (
     DECODERS,
     PARTITIONS,
+    BeatReply,
     BeatRequest,
     BeginRequest,
     GrantMessage,
@@ -66,6 +67,7 @@ from noetl.ports import (
 )
 
 T = TypeVar("T")
+Hold = tuple[str, str, Epoch]  # execution, frame, epoch
 
 # Plus the number of a partition, where its owner answers; workers of isolated pools add the name of their pool.
 OWNER_SUBJECT: Final = "noetl.ask"
@@ -122,18 +124,22 @@ class LinkRequests:
             await self._clock.sleep(delay_s)
             delay_s = min(2 * delay_s, OWNER_POLL_MAX_S)
 
-    async def partition(self, number: int, request: LinkRequest, decode: Callable[[Raw], T]) -> T:
+    async def partition(
+        self, number: int, request: LinkRequest, decode: Callable[[Raw], T], timeout_s: float | None = None
+    ) -> T:
         """Send a request that does not wait for an owner: it would delay those to other partitions."""
         try:
-            return await self._send_to_partition(number, encode_request(request), decode)
+            return await self._send_to_partition(number, encode_request(request), decode, timeout_s)
         except NoResponder as error:
             raise _no_owner(number) from error
 
-    async def _send_to_partition(self, number: int, request: bytes, decode: Callable[[Raw], T]) -> T:
+    async def _send_to_partition(
+        self, number: int, request: bytes, decode: Callable[[Raw], T], timeout_s: float | None = None
+    ) -> T:
         subject = f"{OWNER_SUBJECT}.{number}"
         if self.identity is not None:
             subject = self.identity.subject(subject)
-        return await self._send(subject, request, decode, self._timeout_s)
+        return await self._send(subject, request, decode, self._timeout_s if timeout_s is None else timeout_s)
 
     async def any(
         self,
@@ -277,6 +283,80 @@ class _WaitingReport(NamedTuple):
             self.reply.set_exception(error)
 
 
+class Heartbeats:
+    """Sends one request to each server, for the partitions that it named in its last reply.
+
+    Partitions have requests of their own if their server is unknown or of an older release, or if a request for
+    several has failed: no server keeps heartbeats from another one.
+    """
+
+    def __init__(self, requests: LinkRequests, timeout_s: float) -> None:
+        self._requests = requests
+        self._timeout_s = timeout_s
+        self._servers: dict[int, tuple[int, ...]] = {}  # partition → all partitions of its server
+
+    async def send(self, worker: str, holds: Sequence[Hold]) -> list[tuple[str, str]]:
+        """The frames to stop. Raises Unavailable only if no partition answers."""
+        groups: dict[tuple[int, ...], dict[int, list[Hold]]] = {}
+        for hold in holds:
+            number = partition_of(hold[0], PARTITIONS)
+            groups.setdefault(self._servers.get(number, (number,)), {}).setdefault(number, []).append(hold)
+        return await _all_stops(self._send_group(worker, group) for group in groups.values())
+
+    async def _send_group(self, worker: str, group: dict[int, list[Hold]]) -> list[tuple[str, str]]:
+        if len(group) == 1:
+            [number] = group
+            return await self._send_alone(worker, number, group[number], self._timeout_s)
+        # Both attempts together take no longer than one request, so that the next heartbeat is in time.
+        timeout_s = self._timeout_s / 2
+        try:
+            together = [hold for holds in group.values() for hold in holds]
+            reply = await self._request(worker, next(iter(group)), together, timeout_s)
+        except NoetlError:
+            reply = BeatReply([], ())
+        rest = group.keys() - set(reply.partitions)
+        for number in rest:
+            self._servers.pop(number, None)
+        if not rest:
+            return reply.stops
+        stops = _all_stops(self._send_alone(worker, number, group[number], timeout_s) for number in sorted(rest))
+        try:
+            return reply.stops + await stops
+        except NoetlError:
+            if len(rest) == len(group):
+                raise
+            return reply.stops
+
+    async def _send_alone(self, worker: str, number: int, holds: list[Hold], timeout_s: float) -> list[tuple[str, str]]:
+        try:
+            reply = await self._request(worker, number, holds, timeout_s)
+            if number not in reply.partitions:
+                raise _no_owner(number)
+        except NoetlError:
+            self._servers.pop(number, None)
+            raise
+        return reply.stops
+
+    async def _request(self, worker: str, number: int, holds: list[Hold], timeout_s: float) -> BeatReply:
+        request = BeatRequest(worker, tuple(holds), grouped=True)
+        reply = await self._requests.partition(number, request, DECODERS.beat, timeout_s)
+        if isinstance(reply, BeatReply):
+            self._servers.update(dict.fromkeys(reply.partitions, reply.partitions))
+            return reply
+        self._servers.pop(number, None)  # an older server refuses several partitions
+        return BeatReply(reply, (number,))
+
+
+async def _all_stops(requests: Iterable[Awaitable[list[tuple[str, str]]]]) -> list[tuple[str, str]]:
+    """Raises an error only if all requests fail."""
+    replies = await asyncio.gather(*requests, return_exceptions=True)
+    errors = [each for each in replies if isinstance(each, BaseException)]
+    for error in errors:
+        if len(errors) == len(replies) or not isinstance(error, NoetlError):
+            raise error
+    return [each for reply in replies if not isinstance(reply, BaseException) for each in reply]
+
+
 class LinkClient:
     """A `Link` over a transport. It compiles playbooks by digest instead of receiving compiled programs."""
 
@@ -291,6 +371,7 @@ class LinkClient:
     ) -> None:
         self._requests = LinkRequests(transport, timeout_s, identity, owner_wait_s=owner_wait_s)
         self._reports = ReportBatches(self._requests)
+        self._heartbeats = Heartbeats(self._requests, timeout_s)
         self._programs = programs
 
     async def begin(self, execution_id: str, frame: str, worker: str) -> Grant | None:
@@ -328,28 +409,8 @@ class LinkClient:
             raise Unavailable(f'{playbook} has no "{message.pipeline}": {advice}') from error
 
     async def beat(self, worker: str, holds: Sequence[tuple[str, str, Epoch]]) -> list[tuple[str, str]]:
-        """One request for each partition. Raises Unavailable only if no partition answers."""
-        by_partition: dict[int, list[tuple[str, str, Epoch]]] = {}
-        for hold in holds:
-            by_partition.setdefault(partition_of(hold[0], PARTITIONS), []).append(hold)
-        replies = await asyncio.gather(
-            *(
-                self._requests.partition(number, BeatRequest(worker, tuple(each)), DECODERS.stops)
-                for number, each in by_partition.items()
-            ),
-            return_exceptions=True,
-        )
-        stops: list[tuple[str, str]] = []
-        errors: list[BaseException] = []
-        for reply in replies:
-            if isinstance(reply, BaseException):
-                errors.append(reply)
-            else:
-                stops += reply
-        for error in errors:
-            if len(errors) == len(replies) or not isinstance(error, NoetlError):
-                raise error
-        return stops
+        """One request for each server. Raises Unavailable only if no partition answers."""
+        return await self._heartbeats.send(worker, holds)
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
         request = LinkStartRequest(execution_id, digest, start)

@@ -84,9 +84,15 @@ class ReportsRequest(Struct, frozen=True):
     reports: tuple[ReportRequest, ...]
 
 
-class BeatRequest(Struct, frozen=True):
+class BeatRequest(Struct, frozen=True, omit_defaults=True):
+    """Holds of one partition or, if `grouped`, of several, of which the server answers for those that it owns.
+
+    A server that does not know `grouped` replies with the frames to stop alone, and refuses several partitions.
+    """
+
     worker: str
     holds: tuple[tuple[str, str, Epoch], ...]
+    grouped: bool = False
 
 
 class LinkStartRequest(Struct, frozen=True):
@@ -393,6 +399,13 @@ def failed_report(error: NoetlError) -> ReportResult:
     return ReportResult(error=_error_of(error))
 
 
+class BeatReply(Struct, frozen=True):
+    """The reply to a grouped request."""
+
+    stops: list[tuple[str, str]]
+    partitions: tuple[int, ...]  # of this server: it has not looked at the holds of others
+
+
 class WorkReply(Struct, frozen=True):
     work: CurrentWork
     partitions: tuple[int, ...]  # of this server: the sender need not ask for them
@@ -451,7 +464,9 @@ class ReplyDecoders(NamedTuple):
     grant: Callable[[Raw], GrantMessage | None] = msgspec.json.Decoder(GrantMessage | None).decode
     answer: Callable[[Raw], ReportReply] = msgspec.json.Decoder(ReportReply).decode
     results: Callable[[Raw], list[ReportResult]] = msgspec.json.Decoder(list[ReportResult]).decode
-    stops: Callable[[Raw], list[tuple[str, str]]] = msgspec.json.Decoder(list[tuple[str, str]]).decode
+    beat: Callable[[Raw], BeatReply | list[tuple[str, str]]] = msgspec.json.Decoder(
+        BeatReply | list[tuple[str, str]]
+    ).decode
     outputs: Callable[[Raw], list[Output | None]] = msgspec.json.Decoder(list[Output | None]).decode
     parent: Callable[[Raw], str | None] = msgspec.json.Decoder(str | None).decode
     nothing: Callable[[Raw], None] = msgspec.json.Decoder(None).decode

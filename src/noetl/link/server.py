@@ -17,6 +17,7 @@ from noetl.link.client import ANY_SUBJECT, OWNER_SUBJECT
 from noetl.link.keys import SERVER, LinkGuard, LinkKeys, OpenedRequest
 from noetl.link.messages import (
     PARTITIONS,
+    BeatReply,
     BeatRequest,
     BeginRequest,
     CommandRequest,
@@ -76,14 +77,18 @@ class LinkServer:
         *,
         logs: LogSink | None = None,
         current_work: Callable[[], CurrentWork] = CurrentWork,
+        owned: Callable[[], Collection[int]] | None = None,
         on_refused: Callable[[str, NoetlError], None] = lambda _pool, _error: None,
     ) -> None:
         """`guard`: None: pools are not isolated. `on_refused`: receives what is refused because of the sender.
 
         `logs`: None: the lines that tasks print are not kept. `current_work`: of this server.
+
+        `owned`: the partitions that it owns now; None: those that it follows.
         """
         self._logs = logs
         self._current_work = current_work
+        self._owned = owned
         self._guard = guard or LinkGuard(LinkKeys(), SystemClock())
         self._on_refused = on_refused
         self._transport = transport
@@ -201,6 +206,8 @@ class LinkServer:
                 return await self._report(request)
             case ReportsRequest(reports):
                 return await asyncio.gather(*(self._answer_report(each, opened.sender) for each in reports))
+            case BeatRequest(grouped=True):
+                return await self._beat(request)
             case BeatRequest(worker, holds):
                 return await owner.beat(worker, holds)
             case LinkStartRequest(execution_id, digest, start):
@@ -221,6 +228,12 @@ class LinkServer:
                 return WorkReply(self._current_work(), tuple(sorted(self._partitions)))
             case LinesRequest(execution_id, lines):
                 return await self._logs.append(execution_id, lines) if self._logs is not None and lines else False
+
+    async def _beat(self, request: BeatRequest) -> BeatReply:
+        """The sender asks others for the partitions that the reply does not name."""
+        named = frozenset(self._partitions).intersection(self._partitions if self._owned is None else self._owned())
+        holds = [each for each in request.holds if partition_of(each[0], PARTITIONS) in named]
+        return BeatReply(await self._owner.beat(request.worker, holds), tuple(sorted(named)))
 
     async def _may_hold(self, execution_id: str) -> bool:
         try:
@@ -275,6 +288,8 @@ def _check_subject(request: LinkRequest, partition: int | None) -> None:
             fits = all(partition_of(each.execution_id, PARTITIONS) == partition for each in reports)
         case WorkRequest(number):
             fits = number == partition
+        case BeatRequest(holds=holds, grouped=True):
+            fits = any(partition_of(each[0], PARTITIONS) == partition for each in holds)
         case BeatRequest(holds=holds):
             fits = all(partition_of(each[0], PARTITIONS) == partition for each in holds)
         case _:

@@ -20,6 +20,7 @@ POLL_SUBJECT: Final = "noetl.roll-call"
 EXPIRY_S: Final = 15.0  # three announcements
 WORKERS_MAX: Final = 20_000
 POLL_DELAY_S: Final = 0.05  # polls within this time are sent as one
+ANSWER_S: Final = 0.25  # polls of several servers within this time after an answer have one more, at its end
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerInfo).decode
@@ -93,9 +94,17 @@ class LinkWorkerRegistry:
             return
         if pool not in (SERVER, worker.pool):
             return
-        if worker.name in self._seen or len(self._seen) < WORKERS_MAX:
+        known = self._seen.get(worker.name)
+        if known is not None or len(self._seen) < WORKERS_MAX:
             self._seen[worker.name] = _Seen(worker._replace(at=self._clock.now()), self._clock.monotonic())
-            self._slots.clear()
+            # Counting 1,000 workers again after each of 200 announcements per second is a noticeable part of a core.
+            if known is None or _offer(known.worker) != _offer(worker):
+                self._slots.clear()
+
+
+def _offer(worker: WorkerInfo) -> tuple[str, int, bool]:
+    """What the number of slots of a pool depends on."""
+    return worker.pool, worker.slots, worker.leaving
 
 
 class WorkerPoll:
@@ -120,5 +129,33 @@ class WorkerPoll:
             await self._transport.publish(POLL_SUBJECT, b"")
 
     async def subscribe(self, answer: Callable[[], None]) -> Subscription:
-        """For workers: call `answer` at each poll. It must not block."""
-        return await self._transport.subscribe(POLL_SUBJECT, lambda _: answer())
+        """For workers: call `answer` after each poll, and once for several in quick succession. It must not block.
+
+        When a server of many dies, half of the others become owners of its partitions and of those of others.
+        """
+        return await self._transport.subscribe(POLL_SUBJECT, _PollAnswers(answer).receive)
+
+
+class _PollAnswers:
+    """The first poll is answered at once. The time between two answers does not depend on how long one takes."""
+
+    def __init__(self, answer: Callable[[], None]) -> None:
+        self._answer = answer
+        self._timer: asyncio.TimerHandle | None = None  # None: no answer lately
+        self._waiting = False
+
+    def receive(self, _message: Message) -> None:
+        if self._timer is None:
+            self._send()
+        else:
+            self._waiting = True
+
+    def _send(self) -> None:
+        self._waiting = False
+        self._timer = asyncio.get_running_loop().call_later(ANSWER_S, self._on_time)
+        self._answer()
+
+    def _on_time(self) -> None:
+        self._timer = None
+        if self._waiting:
+            self._send()

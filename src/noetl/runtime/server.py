@@ -221,6 +221,7 @@ class ServerRuntime:
             logs=self.logs,
             on_refused=on_refused,
             current_work=lambda: current_work(self.control),
+            owned=lambda: self.owners.owned,
         )
 
     def open_calls(self) -> ServerCalls | None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from noetl.adapters.memory import MemoryBus, MemorySubscription, MemoryTransport
 from noetl.ids import partition_of
 from noetl.link.feed import LINES_MAX, LINES_SUBJECT, PROGRESS_SUBJECT, UNREAD_MAX, LinkFeed
-from noetl.link.workers import EXPIRY_S, LinkWorkerRegistry, WorkerPoll
+from noetl.link.workers import ANSWER_S, EXPIRY_S, POLL_SUBJECT, LinkWorkerRegistry, WorkerPoll
 from noetl.ports import Feed, FeedEvent, Handler, Message, WorkerInfo, WorkerRegistry
 from noetl.testing.contracts.link import ShiftedClock, events_until
 
@@ -207,6 +207,26 @@ def test_workers_are_known_while_they_tell_of_themselves() -> None:
             assert roster.slots("default") == 10
             clock.ahead_s += 2
             assert [each.name for each in roster.workers()] == ["b"]
+
+    asyncio.run(work())
+
+
+def test_polls_of_several_servers_have_one_answer_at_once_and_one_later() -> None:
+    async def work() -> None:
+        async with asyncio.timeout(60), connected() as (here, there):
+            called: asyncio.Queue[float] = asyncio.Queue()
+            loop = asyncio.get_running_loop()
+            await WorkerPoll(there).subscribe(lambda: called.put_nowait(loop.time()))
+            await there.flush()
+            for _ in range(33):
+                await here.publish(POLL_SUBJECT, b"")
+            first, second = await called.get(), await called.get()
+            assert second - first > 0.9 * ANSWER_S
+            await here.flush()
+            await there.flush()
+            assert called.empty()
+            await here.publish(POLL_SUBJECT, b"")
+            assert await called.get() - second > 0.9 * ANSWER_S  # this one is not lost
 
     asyncio.run(work())
 

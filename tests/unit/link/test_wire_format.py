@@ -10,6 +10,8 @@ from noetl.errors import InputError, InputProblem, NoetlError, NotFound, Rejecte
 from noetl.link import client, feed, workers
 from noetl.link.keys import LinkKey
 from noetl.link.messages import (
+    DECODERS,
+    BeatReply,
     BeatRequest,
     BeginRequest,
     CredentialRequest,
@@ -51,6 +53,10 @@ REQUESTS: list[tuple[LinkRequest, bytes]] = [
     (
         BeatRequest("w", (("e", "a#1", (3, 4)),)),
         b'{"v":1,"ask":"beat","body":{"worker":"w","holds":[["e","a#1",[3,4]]]}}',
+    ),
+    (
+        BeatRequest("w", (("e", "a#1", (3, 4)),), grouped=True),
+        b'{"v":1,"ask":"beat","body":{"worker":"w","holds":[["e","a#1",[3,4]]],"grouped":true}}',
     ),
     (
         LinkStartRequest("e", "d", Start(workload={"x": 1}, by="me")),
@@ -100,6 +106,11 @@ def test_a_start_of_a_process_that_knows_no_level() -> None:
 def test_replies() -> None:
     reply = encode_reply(PlaybookReply("d", "p", "t", None))
     assert reply == b'{"v":1,"body":{"digest":"d","path":"p","text":"t","origin":null}}'
+
+
+@pytest.mark.parametrize("reply", [BeatReply([("e", "a#1")], (2, 5)), [("e", "a#1")], []])
+def test_replies_to_heartbeats(reply: BeatReply | list[tuple[str, str]]) -> None:
+    assert decode_reply(encode_reply(reply), DECODERS.beat) == reply
 
 
 @pytest.mark.parametrize(

@@ -521,6 +521,21 @@ class WorkerRegistryContract:
             assert [registry.slots(pool) for pool in (POOL, "gpu", "none")] == [12, 1, 0]
 
     @async_test
+    async def test_slots_follow_each_announcement(self) -> None:
+        clock = ShiftedClock()
+        async with self.open(clock) as (registry, announce):
+            await announce(_worker("a", clock, slots=4))
+            for worker, slots in (
+                (_worker("b", clock, slots=8), 12),
+                (_worker("b", clock, slots=8), 12),
+                (_worker("b", clock, slots=6), 10),
+                (_worker("b", clock, pool="gpu", slots=6), 4),
+                (_worker("a", clock, slots=4, leaving=True), 0),
+            ):
+                await announce(worker)
+                assert registry.slots(POOL) == slots
+
+    @async_test
     async def test_a_silent_worker_disappears(self) -> None:
         clock = ShiftedClock()
         async with self.open(clock) as (registry, announce):
