@@ -73,6 +73,8 @@ def write_private(path: Path, body: bytes) -> None:
     sync_folder(path.parent)
 
 
+SYNC_BYTES: Final = 1 << 20  # of a large file that is written; its rest is synced at the end
+_sync_data: Final = getattr(os, "fdatasync", os.fsync)  # macOS has no fdatasync
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -87,12 +89,19 @@ class AtomicFile:
         self._folder = folder
         self._temporary = temporary
         self._descriptor = os.open(temporary, _WRITE, 0o600, dir_fd=folder)
+        self._unsynced = 0  # bytes
         failpoint("files.put.before-write")
 
     def add(self, chunk: bytes) -> None:
+        """Sync as we go: a commit of the database on the same disk would wait for all that is not on disk yet."""
         rest = memoryview(chunk)
         while rest:
-            rest = rest[os.write(self._descriptor, rest) :]
+            if self._unsynced >= SYNC_BYTES:
+                _sync_data(self._descriptor)
+                self._unsynced = 0
+            written = os.write(self._descriptor, rest[: SYNC_BYTES - self._unsynced])
+            self._unsynced += written
+            rest = rest[written:]
 
     def finish(self, name: str) -> None:
         """Sync and rename the file. The name is durable after the caller syncs the folder."""

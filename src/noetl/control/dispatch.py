@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
@@ -122,6 +122,7 @@ class Dispatch:
             self.enqueue_all(live)  # most of its frames have already ended
             return
         runs: dict[str, bool] = {}  # run → whether to examine all of it
+        failed: set[str] = set()
         for event in events:
             fact = event.fact
             if type(fact) not in _DISPATCHING:
@@ -141,7 +142,7 @@ class Dispatch:
                 case facts.FrameResumed(frame=frame):
                     self.enqueue(live, [frame])
                 case facts.StepFailed(run=str(run)):
-                    self._release_run(live, run)
+                    failed.add(run)
                 case facts.PermitGranted(run=str(run)):
                     runs[run] = True
                 case facts.HoldReleased(at=at):
@@ -151,6 +152,8 @@ class Dispatch:
                     live.unaware |= live.in_flight.keys()
                 case facts.Resumed() | facts.Retried() | facts.PermitGranted():
                     self.enqueue_all(live)
+        if failed:
+            self._release_runs(live, failed)
         for name, whole in runs.items():
             run_ = live.state.runs.get(name)
             if run_ is not None and run_.output is None:
@@ -181,7 +184,10 @@ class Dispatch:
                 self.release(live, frame)  # the pointer or the worker is lost
             if frame not in live.in_flight:
                 pool = pool_of(live, frame)
-                live.ready.setdefault(pool, {})[frame] = None
+                ready = live.ready.get(pool)
+                if ready is None:
+                    ready = live.ready[pool] = OrderedDict()
+                ready[frame] = None
                 self._pool(pool).ring[live.id] = live
 
     def _pool(self, name: str) -> _Pool:
@@ -206,9 +212,9 @@ class Dispatch:
         reserved = int(slots * self._settings.slot_reserve)
         return slots - reserved if reserved else POINTERS_MAX
 
-    def _release_run(self, live: LiveExecution, run: str) -> None:
-        """Release the frames of a run that ended without them."""
-        for frame in [frame for frame in live.in_flight if frame_parts(frame)[0] == run]:
+    def _release_runs(self, live: LiveExecution, runs: set[str]) -> None:
+        """Release the frames of runs that ended without them."""
+        for frame in [frame for frame in live.in_flight if frame_parts(frame)[0] in runs]:
             self.release(live, frame)
 
     # Frames in flight
@@ -227,12 +233,12 @@ class Dispatch:
 
     def _next(self, live: LiveExecution, pool: str) -> str | None:
         """The next frame to dispatch, if limits.in_flight (D45) and the share of the pool permit one."""
-        found, ready = None, live.ready.get(pool)
+        found = None
+        ready = live.ready.get(pool) if live.state.status == "running" and live.state.held is None else None
         has_room = len(live.in_flight) < live.program.limits["in_flight"]
         if ready and has_room and live.in_pool.get(pool, 0) < self.share_of(pool):
             while found is None and ready:
-                frame = next(iter(ready))
-                del ready[frame]
+                frame, _ = ready.popitem(last=False)
                 found = frame if is_due(live, frame) else None
         if not ready:
             live.ready.pop(pool, None)

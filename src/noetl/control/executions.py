@@ -440,6 +440,8 @@ class Control:
                 raise refused
             failpoint("control.after-commit")
         self._on_commit(live, events)
+        if self.snapshots.is_due(live):
+            await self.snapshots.save(live)
 
     def _abandon(self, live: LiveExecution, batch: list[Item], error: BaseException) -> None:
         """Our state may differ from the log: drop it. The callers try again."""
@@ -477,7 +479,6 @@ class Control:
                 self.timers.on_fact(live.id, event.fact)
         if live.program.notifications:
             self.notifications.on_commit(live, events)
-        self.snapshots.on_commit(live)
 
     def spawn(self, work: Coroutine[object, object, None]) -> None:
         """Run work in the background."""

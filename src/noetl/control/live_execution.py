@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -111,7 +111,8 @@ class LiveExecution:
         self.inbox: deque[Item] = deque()
         self.busy = False
         self.abandoned = False  # its state may differ from the log: it must no longer be used
-        self.ready: dict[str, dict[str, None]] = {}  # pool → frames to dispatch, in order
+        # Pool → frames to dispatch, in order. A plain dict would skip all that were taken to find its first one.
+        self.ready: dict[str, OrderedDict[str, None]] = {}
         self.in_flight: dict[str, DispatchedFrame] = {}
         self.in_pool: dict[str, int] = {}  # pool → frames in flight
         self.lost: dict[str, LostWorkers] = {}  # by frame

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event
 from noetl.engine.commands import StartLoop
-from noetl.engine.facts import HoldReleased, IterationDone, IterationFailed, PermitGranted, StepScheduled
+from noetl.engine.facts import Fact, HoldReleased, IterationDone, IterationFailed, PermitGranted, StepScheduled
 from noetl.engine.limits import is_waiting
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_started, results_ref
 from noetl.engine.moves import Work
@@ -74,14 +74,9 @@ class LoopData:
 
     async def _start(self, live: LiveExecution, name: str) -> None:
         """Store items that are too large for the log; let a worker read items behind a Ref."""
-        run = live.state.runs.get(name)
-        if live.busy or live.abandoned or run is None or run.loop is not None or run.output is not None:
-            return
-        control = self._control
-        try:
-            start = loop_started(live.program, live.state, run, control.now())
-        except NeedsValues:
-            return  # a worker decides
+        control, start = self._control, None
+        with suppress(Unavailable):  # the sweeper tries again
+            start = await control.read(live, lambda: self._decided(live, name))
         match start:
             case ToStore(items):
                 with suppress(Unavailable, Rejected):  # the sweeper tries again
@@ -89,10 +84,22 @@ class LoopData:
                     command = StartLoop(run=name, ref=ref, count=len(items), digest=digest_of(items))
                     failpoint("control.before-start-loop")
                     await control.submit(live, command, lambda: None)
-            case ToRead(ref):
-                live.opening[name] = ref
-                control.dispatch.enqueue(live, [name])
+            case ToRead():
                 await control.dispatch.pump()
+
+    def _decided(self, live: LiveExecution, name: str) -> Fact | ToStore | ToRead | None:
+        """How the loop starts, from the committed state. A worker that has to read its items is asked for it."""
+        run = live.state.runs.get(name)
+        if run is None or run.loop is not None or run.output is not None:
+            return None
+        try:
+            start = loop_started(live.program, live.state, run, self._control.now())
+        except NeedsValues:
+            return None  # a worker decides
+        if isinstance(start, ToRead):
+            live.opening[name] = start.ref
+            self._control.dispatch.enqueue(live, [name])
+        return start
 
     def _end(self, live: LiveExecution, names: Iterable[str]) -> None:
         """Let a worker evaluate what `set` and arcs read from results that are too large."""

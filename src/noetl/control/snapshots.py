@@ -6,12 +6,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from noetl.control.live_execution import LiveExecution
-from noetl.engine.snapshot import freeze, schema, thaw
+from noetl.engine.snapshot import freeze, freeze_slices, schema, thaw
 from noetl.engine.state import State
 from noetl.errors import Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.output import Failure
 from noetl.ports import EventStore, LogRow, Snapshot
+from noetl.slices import in_slices
 
 if TYPE_CHECKING:
     from noetl.control.executions import Control
@@ -31,21 +32,25 @@ class Snapshots:
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    def on_commit(self, live: LiveExecution) -> None:
+    def is_due(self, live: LiveExecution) -> bool:
+        """Whether the log has grown enough since the last snapshot."""
         limit, saved = live.program.limits["state_bytes"], live.saved_bytes
         growth = max(self._control.settings.snapshot_bytes, GROWTH_FACTOR * saved)
         growth = min(growth, max(limit - saved, limit // OVERSHOOT))
-        if live.unsaved_bytes < growth or not live.state.live:  # a finished execution is read at most once more
-            return
-        self._take(live)
+        # A finished execution is read at most once more.
+        return live.unsaved_bytes >= growth and live.state.live
+
+    async def save(self, live: LiveExecution) -> None:
+        """After a commit, while the execution is busy: other executions continue, and its state does not change."""
+        self._take(live, await in_slices(freeze_slices(live.state)))
+        limit = live.program.limits["state_bytes"]
         if live.saved_bytes > limit:
             reason = f"tokens, running steps and their values have {_size(live.saved_bytes)}"
             self._end(live, reason, "limits.state_bytes", limit)
         elif total := self._control.settings.state_bytes:
             self._check_all(live, total)
 
-    def _take(self, live: LiveExecution) -> None:
-        body = freeze(live.state)
+    def _take(self, live: LiveExecution, body: bytes) -> None:
         live.unsaved_bytes, live.saved_bytes = 0, len(body)
         self._control.spawn(self._save(live.id, Snapshot(live.state.seq, schema(), body)))
 
@@ -68,7 +73,7 @@ class Snapshots:
                 return
             if largest.busy and largest is not measured:
                 return  # facts of it may not be committed yet: it is measured after that commit
-            self._take(largest)
+            self._take(largest, freeze(largest.state))
 
     def _end(self, live: LiveExecution, reason: str, name: str, limit: int) -> None:
         message = f"{reason}; the limit is {name} ({_size(limit)})"

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from functools import cache
-from itertools import zip_longest
-from typing import TypeAlias, get_args, get_type_hints
+from itertools import islice, zip_longest
+from typing import TypeAlias, TypeVar, get_args, get_type_hints
 
 import msgspec
 from msgspec import Struct
@@ -22,6 +22,7 @@ FORMAT = 1  # increase it when the bytes change, or the meaning of a field
 LONG_CHARS = 64  # length from which a text gets a number of its own
 _LEVELS = 3  # levels of mappings whose values are shared; deeper ones are written in full
 _ALONE = -1  # instead of a number: the value is written in place
+_PORTION = 1_000  # numbers that are written in one step
 _NO_INDEX = -1  # key of a frame that is not an iteration: JSON keys are texts
 
 Slot: TypeAlias = Callable[[JSON, JSON], JSON]  # the value of a slot, and its empty value → the new value
@@ -36,9 +37,54 @@ class _Frozen(Struct, array_like=True):
 
 def freeze(state: State) -> bytes:
     """Mappings are shared by identity, as they are in the state."""
+    return _all_of(freeze_slices(state))
+
+
+def freeze_slices(state: State) -> Generator[None, None, bytes]:
+    """The same in small steps. The state must not change meanwhile."""
     table = _Table()
-    empty = _through(state, table.put, lambda index: _NO_INDEX if index is None else index)
-    return _encode(_Frozen(empty, table.slots, table.values, table.links))
+    number = lambda index: _NO_INDEX if index is None else index  # noqa: E731  # as in `thaw`
+    empty = yield from _through(state, table.put, number, _encode)
+    for field in ("runs", "failed", "mended", "completed"):
+        if encoded := getattr(empty, field):
+            parts = []
+            for name, part in encoded.items():
+                parts.append(b"%b:%b" % (_encode(name), part))
+                yield
+            setattr(empty, field, _joined(b"{%b}", parts))
+    values = []
+    for value in table.values:
+        values.append(_encode(value))
+        yield
+    slots = []
+    for first in range(0, len(table.slots), _PORTION):
+        slots.append(_encode(table.slots[first : first + _PORTION])[1:-1])
+        yield
+    links, left = [], iter(table.links.items())
+    while portion := dict(islice(left, _PORTION)):
+        links.append(_encode(portion)[1:-1])
+        yield
+    yield
+    fields = [empty, _joined(b"[%b]", slots), _joined(b"[%b]", values), _joined(b"{%b}", links)]  # of _Frozen
+    yield
+    return _encode(fields)
+
+
+def _joined(brackets: bytes, parts: list[bytes]) -> JSON:
+    return msgspec.Raw(brackets % b",".join(parts))
+
+
+T = TypeVar("T")
+
+
+def _all_of(work: Generator[None, None, T]) -> T:
+    """The result of all steps."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: T = end.value
+            return result
 
 
 def thaw(frozen: bytes) -> State:
@@ -47,8 +93,9 @@ def thaw(frozen: bytes) -> State:
         state, slots, values, links = msgspec.structs.astuple(_decoder().decode(frozen))
         for number, shared in links.items():  # A shared value has a lower number than the mappings that share it.
             values[number].update({key: values[inner] for key, inner in shared.items()})
-        return _through(state, _filled(values, iter(slots)), lambda index: None if index == _NO_INDEX else index)
-    except (msgspec.DecodeError, LookupError, AttributeError, StopIteration) as error:
+        index_of: Key = lambda number: None if number == _NO_INDEX else number  # noqa: E731
+        return _all_of(_through(state, _filled(values, iter(slots)), index_of, lambda part: part))
+    except (msgspec.DecodeError, LookupError, AttributeError) as error:
         raise ValueError("this is not a snapshot of a state") from error
 
 
@@ -91,7 +138,9 @@ def _is_large(value: JSON) -> bool:
 
 def _filled(values: list[JSON], numbers: Iterator[int]) -> Slot:
     def fill(value: JSON, _nothing: JSON) -> JSON:
-        number = next(numbers)
+        number = next(numbers, None)
+        if number is None:
+            raise LookupError
         return value if number == _ALONE else values[number]
 
     return fill
@@ -100,19 +149,34 @@ def _filled(values: list[JSON], numbers: Iterator[int]) -> Slot:
 Key: TypeAlias = Callable[[int | None], int | None]
 
 
-def _through(state: State, slot: Slot, key: Key) -> State:
-    """A copy of the state with new values in its slots: always the same slots in the same order."""
+def _through(state: State, slot: Slot, key: Key, pack: Callable[[JSON], JSON]) -> Generator[None, None, State]:
+    """A copy of the state with new values in its slots: always the same slots in the same order.
+
+    `pack` makes the parts of the copy that there may be many of.
+    """
+    workload, ctx = slot(state.workload, {}), slot(state.ctx, {})
+    groups: list[dict[str, JSON]] = []
+    for runs in (state.runs, state.failed, state.mended):
+        groups.append(group := {})
+        for name, run in runs.items():
+            group[name] = pack(_run(run, slot, key))
+            yield
+    ends = [_output(each, slot) for each in (state.reached_end, state.last_output, state.end_output)]
+    completed: dict[str, JSON] = {}
+    for name, done in state.completed.items():
+        completed[name] = pack(_completed(done, slot))
+        yield
     return replace(
         state,
-        workload=slot(state.workload, {}),
-        ctx=slot(state.ctx, {}),
-        runs={name: _run(run, slot, key) for name, run in state.runs.items()},
-        failed={name: _run(run, slot, key) for name, run in state.failed.items()},
-        mended={name: _run(run, slot, key) for name, run in state.mended.items()},
-        reached_end=_output(state.reached_end, slot),
-        last_output=_output(state.last_output, slot),
-        end_output=_output(state.end_output, slot),
-        completed={name: _completed(each, slot) for name, each in state.completed.items()},
+        workload=workload,
+        ctx=ctx,
+        runs=groups[0],
+        failed=groups[1],
+        mended=groups[2],
+        reached_end=ends[0],
+        last_output=ends[1],
+        end_output=ends[2],
+        completed=completed,
         compensation=None if state.compensation is None else _compensation(state.compensation, slot, key),
     )
 

@@ -230,10 +230,11 @@ class LazyProviders:
 def relax_collector() -> None:
     """Collect garbage less often, in a process of our own: programs and states live long.
 
-    This makes loops a tenth faster; cyclic garbage is freed a little later.
+    This makes loops a tenth faster; cyclic garbage is freed a little later. A first number of 10,000 makes them no
+    faster, but single passes take 11 ms instead of 2-4 ms.
     """
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(2_500, 20, 80)
 
 
 class RuntimeHooks(NamedTuple):

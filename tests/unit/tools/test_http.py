@@ -35,6 +35,30 @@ from tests.unit.tools.calls import Handler, call, raw_server, server
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
+IMPORTED = """
+import asyncio, sys, threading
+from noetl.adapters.memory import MemoryResults
+from noetl.tool import Call
+from noetl.tools.http.tool import HttpInput, HttpTool
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "aiohttp":
+            print(threading.current_thread() is threading.main_thread())
+
+async def go():
+    http = HttpTool()
+    call = Call("e1/fetch#1/1", 1, "e1", {}, None, {}, MemoryResults(), None)
+    made = await asyncio.gather(*(http.run(HttpInput(url="http://127.0.0.1:1/"), call) for _ in range(3)))
+    print(*{each.error.kind for each in made})
+    await http.close()
+
+assert "aiohttp" not in sys.modules
+sys.meta_path.insert(0, Finder())
+asyncio.run(go())
+"""
+
+
 class Full(MemoryResults):
     """A store that is full."""
 
@@ -656,3 +680,9 @@ def test_a_body_that_decompresses_to_much_more_leaves_turns_to_others() -> None:
             return turns
 
     assert with_http(use) > pieces
+
+
+def test_the_client_is_not_imported_on_the_event_loop() -> None:
+    """It takes 0.1 s, in which other executions would wait."""
+    printed = subprocess.run([sys.executable, "-c", IMPORTED], check=True, capture_output=True, text=True).stdout
+    assert printed.split() == ["False", "http"]

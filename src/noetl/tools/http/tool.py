@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,6 +10,7 @@ from msgspec import Meta, Struct
 
 from noetl.clock import Clock, SystemClock
 from noetl.output import JSON, Output
+from noetl.slices import computing_thread
 from noetl.tool import Call, Tool
 
 if TYPE_CHECKING:
@@ -127,13 +129,24 @@ params: {page: 1}
         self._client: HttpClient | None = None
 
     async def run(self, input: HttpInput, call: Call) -> Output:
-        if self._client is None:
-            from noetl.tools.http.client import HttpClient  # imports aiohttp, which is slow
+        client = self._client or await self._open_client()
+        return await client.run(input, call)
 
-            self._client = HttpClient(self._clock, allow_private=self._allow_private, allow=self._allow)
-        return await self._client.run(input, call)
+    async def _open_client(self) -> HttpClient:
+        """Import aiohttp, which takes 0.1 s, in a thread: other executions continue meanwhile."""
+        with computing_thread():
+            client_class = await asyncio.to_thread(_import_client)
+        if self._client is None:  # another call may have been faster
+            self._client = client_class(self._clock, allow_private=self._allow_private, allow=self._allow)
+        return self._client
 
     async def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
             await client.close()
+
+
+def _import_client() -> type[HttpClient]:
+    from noetl.tools.http.client import HttpClient
+
+    return HttpClient

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
+from collections.abc import AsyncIterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from noetl.adapters import files
 from noetl.adapters.files import FileResults
 from noetl.errors import Damaged, NotFound, Rejected, Unavailable
 from noetl.output import JSON
@@ -67,6 +71,33 @@ def test_many_puts_of_the_same_body_at_once_are_one(tmp_path: Path) -> None:
     assert all(ref == refs[0] for ref in refs)
     assert get(tmp_path, refs[0]) == LARGE
     assert len(list((tmp_path / "e").iterdir())) == 1
+
+
+async def pieces(size: int) -> AsyncIterator[bytes]:
+    for first in range(0, len(LARGE), size):
+        yield LARGE[first : first + size]
+
+
+@pytest.mark.parametrize("as_stream", [False, True])
+def test_a_large_result_is_synced_as_it_is_written(
+    as_stream: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise commits of a database on the same disk would wait until all of it is on the disk."""
+    sizes = [0]
+
+    def sync(descriptor: int) -> None:
+        sizes.append(os.fstat(descriptor).st_size)
+
+    monkeypatch.setattr(files, "_sync_data", sync)
+    results = FileResults(tmp_path)
+    if as_stream:
+        ref = asyncio.run(results.write("e", pieces(300_000), "text/plain"))
+    else:
+        ref = asyncio.run(results.put("e", LARGE, "text/plain"))
+    assert get(tmp_path, ref) == LARGE
+    sizes.append(len(LARGE))
+    assert max(after - before for before, after in pairwise(sizes)) <= files.SYNC_BYTES
+    assert len(sizes) == 4  # the rest is synced at the end, with the size of the file
 
 
 @pytest.mark.parametrize("body", [b"small", LARGE], ids=["small", "large"])
