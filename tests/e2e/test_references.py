@@ -61,7 +61,7 @@ workflow:
   - name: receive
     kind: python
     input: {forged: "{{ workload.forged }}"}
-    code: "def main(forged): return {'next_ref': forged}"
+    code: "def main(forged): return {'next_ref': forged, 'rest': 'x' * SIZE}"
   - {name: call, kind: playbook, path: t.yaml, input: %s}
 """
 )
@@ -89,6 +89,7 @@ def test_data_cannot_forge_a_ref_of_another_execution_d99(workspace: Workspace) 
     assert "of another" not in json.dumps(document)
 
 
+@pytest.mark.parametrize("size", [0, 70_000], ids=["small", "large"])  # a large workload is in the result store
 @pytest.mark.parametrize(
     ("given", "read"),
     [
@@ -97,10 +98,12 @@ def test_data_cannot_forge_a_ref_of_another_execution_d99(workspace: Workspace) 
         ('{given: ["{{ receive.data }}"]}', "workload.given[0].next_ref"),
     ],
 )
-def test_data_cannot_forge_a_ref_in_the_workload_of_a_child_d99(workspace: Workspace, given: str, read: str) -> None:
+def test_data_cannot_forge_a_ref_in_the_workload_of_a_child_d99(
+    workspace: Workspace, given: str, read: str, size: int
+) -> None:
     ref = stored_ref(workspace)
     workspace.write((READ % read).replace("given_ref: null", "given_ref: null, given: null"), "t.yaml")
-    file = workspace.write(PASS_ON % given, "pass.yaml")
+    file = workspace.write((PASS_ON % given).replace("SIZE", str(size)), "pass.yaml")
     code, document = workspace.json("run", file, "--set", f"forged={json.dumps(ref)}")
     owner = ref["locator"]["key"].partition("/")[0]
     assert (code, document["error"]["kind"]) == (1, "reference")
@@ -111,7 +114,7 @@ def test_data_cannot_forge_a_ref_in_the_workload_of_a_child_d99(workspace: Works
 def test_a_child_reads_a_ref_of_the_request_of_its_caller_d99(workspace: Workspace) -> None:
     ref = stored_ref(workspace)
     workspace.write(READ % "workload.given_ref", "t.yaml")
-    file = workspace.write(PASS_ON % '{given_ref: "{{ workload.given_ref }}"}', "pass.yaml")
+    file = workspace.write((PASS_ON % '{given_ref: "{{ workload.given_ref }}"}').replace("SIZE", "0"), "pass.yaml")
     code, document = workspace.json("run", file, "--set", f"given_ref={json.dumps(ref)}")
     assert (code, document["output"]["data"]) == (0, [{"text": "of another"}])
 

@@ -169,10 +169,13 @@ class FrameDriver:
                 case Decided(fact):
                     await self._add(self._credentials.mask_fact(fact, credentials.missing))
                 case Park(parked, document):
-                    if isinstance(parked.until, ForChild) and (failure := await self._misplaced(parked.until)):
+                    kept = await self.values.record_parked(parked)
+                    if isinstance(parked.until, ForChild) and (
+                        failure := await self._misplaced(parked.until.workload, is_large=kept.stored)
+                    ):
                         await self._add(refused(self.work, failure, self.now()))
                         continue
-                    await self._flush(await self.values.record_parked(parked), document)
+                    await self._flush(kept, document)
                     return
                 case Wait(until):
                     if not await self._flush() or not await self._wait(until):
@@ -185,12 +188,12 @@ class FrameDriver:
             raise Stopped
         await self._flush()
 
-    async def _misplaced(self, child: ForChild) -> Failure | None:
-        """Why the child may not get this workload: it would trust a Ref that came from data (D99). Raises Stopped."""
+    async def _misplaced(self, workload: dict[str, JSON], *, is_large: bool) -> Failure | None:
+        """Why a child may not get the workload: it would trust a Ref that came from data (D99). Raises Stopped."""
         worker, place = self.worker, self.work.place
         own = ExecutionResults(worker.refs, worker.lineage, self.execution_id, place.workload, origins=place.origins)
         try:
-            await own.check_passed_on(child.workload)
+            await own.check_passed_on(workload, is_large=is_large)
         except Unavailable:
             raise Stopped from None
         except Rejected as error:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import sha256
@@ -190,12 +191,12 @@ class ExecutionResults:
         await self.check(ref)
         return await self._results.part(ref, first, last)
 
-    async def check_passed_on(self, workload: Mapping[str, JSON]) -> None:
+    async def check_passed_on(self, workload: Mapping[str, JSON], *, is_large: bool) -> None:
         """A child trusts the Refs in its workload: its caller passes on only those that it may read itself.
 
-        Raises Rejected, or Unavailable.
+        `is_large`: a thread searches for them. Raises Rejected, or Unavailable.
         """
-        for ref in named_refs(workload):
+        for ref in await asyncio.to_thread(list, named_refs(workload)) if is_large else named_refs(workload):
             if not is_foreign(ref) and owner_of(ref) is not None:
                 await self.check(ref)
 
