@@ -46,12 +46,17 @@ GOALS: dict[str, float] = {
     "editor: completion of a path in ctx": 50,
     "editor: completion of a key": 50,
     "editor: peak memory of noetl lsp": 143,
-    "large: list": 0.5,
-    "large: show of any execution": 0.5,
-    "large: show of the last one": 0.5,
-    "large: resume of a waiting one": 0.5,
-    "large: a server with 100,000 open executions, ready": 5,
-    "large: a server with 100,000 open executions, memory": 500,
+    **{
+        f"{where}: {name}": 0.5
+        for where, resumed in (("large", "a waiting one"), ("large on PostgreSQL", "a paused one"))
+        for name in ("list", "show of any execution", "show of the last one", f"resume of {resumed}")
+    },
+    **{
+        f"{where}: a server with 100,000 {what}, {name}": goal
+        for where in ("large", "large on PostgreSQL")
+        for what in ("open executions", "open executions that wait for timers")
+        for name, goal in (("ready", 5), ("memory", 500))
+    },
     "run api: overhead over a bare route, p50": 10,
     "neighbours: beside tokens without end, p99 against alone": 2,
     "neighbours: beside 100 MB of results over HTTP, p99 against alone": 2,

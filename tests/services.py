@@ -54,6 +54,11 @@ class PostgresServer:
     def dsn(self, database: str = "postgres") -> str:
         return f"postgresql://postgres@/{database}?host={self.host}&port={self.port}"
 
+    @property
+    def pid(self) -> int:
+        assert self._running is not None
+        return self._running.pid
+
     def start(self) -> None:
         """Start it and wait until it accepts connections. After a kill, old backends may hold the data for a moment."""
         for _ in range(50):

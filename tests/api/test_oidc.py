@@ -350,6 +350,9 @@ CLAIMS: dict[str, dict[str, Any]] = {
     "no subject": {"sub": None},
     "empty subject": {"sub": ""},
     "subject is not text": {"sub": ["ann"]},
+    "subject is a number": {"sub": 5},
+    "a blank subject, and no name": {"sub": " ", "preferred_username": None, "email": " ", "name": ""},
+    "expiry is no number": {"exp": float("nan")},
     "a long subject": {"sub": "x" * 256},
     "a subject with control characters": {"sub": "ann\nroot"},
 }

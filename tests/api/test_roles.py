@@ -71,6 +71,29 @@ def test_an_object_outside_looks_like_an_unknown_one(tmp_path: Path) -> None:
     serve(tmp_path, work, SETTINGS)
 
 
+def test_a_workload_names_no_results_outside_of_the_paths(tmp_path: Path) -> None:
+    """The execution would read them for the caller."""
+
+    async def work(server: ApiServer) -> None:
+        scene = await opened_scene(server)
+        token = await scene.token("operator", "in/*")
+        unknown = "00000000-0000-7000-8000-000000000000"
+        for owner, status in ((scene.ended["in"], 201), (scene.ended["out"], 404), (unknown, 404)):
+            ref = {"type": "relational", "locator": {"execution_id": owner, "run": "start#1"}}
+            for workload in ({"rows_ref": ref}, {"page": [{"rows_ref": ref}]}):
+                body = {"path": "in/noop", "workload": workload}
+                answer = await server.api.ask("POST", "/executions", body, token=token)
+                assert answer.status == status, answer.json
+                if status == 404:
+                    assert answer.json["detail"] == f"no execution {owner}"
+                    assert (await server.api.ask("POST", "/run/in/noop", workload, token=token)).status == status
+                    fork = f"/executions/{scene.ended['in']}/fork"
+                    answer = await server.api.ask("POST", fork, {"workload": workload}, token=token)
+                    assert answer.status == status, answer.json
+
+    serve(tmp_path, work, SETTINGS)
+
+
 def test_a_text_is_started_within_the_paths_only(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         scene = await opened_scene(server)

@@ -12,6 +12,7 @@ from noetl.control.api_tokens import digest_of
 from noetl.server.services import ServerSettings
 from tests.api.browsers import Browser
 from tests.api.servers import ApiServer, serve
+from tests.playbooks import HEAD
 
 SECURED = ServerSettings()
 PUBLIC = "https://noetl.example.com"
@@ -184,6 +185,34 @@ def test_a_change_needs_the_origin_and_the_header(tmp_path: Path, missing: str) 
         assert [each.name for each in await server.services.tokens.list()] == ["ann"]
         assert await server.services.secrets.list() == []
         assert (await browser.ask("GET", "/whoami")).status == 200
+
+    browse(tmp_path, work)
+
+
+STARTS = HEAD.replace("path: t", "path: shop/read") + (
+    "executor: {spec: {methods: [GET]}}\n"
+    "triggers:\n- {name: hook, kind: webhook, path: shop/hook, method: GET}\n"
+    "workflow:\n- {step: start, tool: {kind: noop}}\n"
+)
+
+
+@pytest.mark.parametrize("path", ["/run/shop/read", "/hooks/shop/hook"])
+def test_an_image_on_a_page_of_another_port_starts_nothing(tmp_path: Path, path: str) -> None:
+    """Over http a browser sends such a request with the cookie, and without Origin and Sec-Fetch-Site."""
+
+    async def work(server: ApiServer, browser: Browser) -> None:
+        token = await server.token("admin", name="ann")
+        registered = await server.api.ask("POST", "/playbooks", {"text": STARTS}, token=token)
+        assert registered.status == 201, registered.json
+        await browser.sign_in(token)
+        answer = await browser.ask("GET", path)
+        assert (answer.status, answer.json["code"]) == (403, "no-csrf-header")
+        assert (await browser.ask("GET", "/executions")).json["items"] == []
+        stated: list[dict[str, Any]] = [
+            {"Sec-Fetch-Site": "none"}, {"Sec-Fetch-Site": "same-origin"}, {"X-NoETL-CSRF": "1"},
+        ]  # fmt: skip
+        for headers in stated:
+            assert (await browser.ask("GET", path, **headers)).status in (200, 202), headers
 
     browse(tmp_path, work)
 

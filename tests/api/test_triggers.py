@@ -71,6 +71,20 @@ def test_a_webhook_starts_one_execution_for_each_key(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
+def test_a_delivery_cannot_name_a_result_of_an_execution_d99(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        await server.api.register(SHOP)
+        ref = {"type": "relational", "locator": {"execution_id": "another", "run": "start#1"}}
+        for order in ({"rows_ref": ref}, {"pages": [{"next_ref": ref}]}):
+            answer = await deliver(server.api, order, f"d{len(order)}-{len(str(order))}")
+            assert (answer.status, answer.json["code"]) == (422, "not-started")
+            assert answer.json["detail"] == "the data of the trigger names a result of execution another"
+        assert (await server.api.get("/executions"))["items"] == []
+        assert (await deliver(server.api, {"rows": ref}, "data")).status == 202, "under another name it is data"
+
+    serve(tmp_path, work)
+
+
 def test_deliveries_of_one_key_at_the_same_time_start_one_execution(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         await server.api.register(SHOP)

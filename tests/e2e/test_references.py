@@ -51,6 +51,20 @@ workflow:
   - {name: fetch, kind: resolve, ref: "{{ call.data.inner.rows_ref }}"}
 """
 )
+PASS_ON = (
+    HEAD.replace("path: t", "path: pass")
+    + """\
+workload: {forged: null, given_ref: null}
+workflow:
+- step: start
+  tool:
+  - name: receive
+    kind: python
+    input: {forged: "{{ workload.forged }}"}
+    code: "def main(forged): return {'next_ref': forged, 'rest': 'x' * SIZE}"
+  - {name: call, kind: playbook, path: t.yaml, input: %s}
+"""
+)
 
 
 @pytest.fixture
@@ -73,6 +87,36 @@ def test_data_cannot_forge_a_ref_of_another_execution_d99(workspace: Workspace) 
     assert (code, document["error"]["kind"]) == (1, "reference")
     assert f"a result of execution {owner}, which this execution did not start" in document["error"]["message"]
     assert "of another" not in json.dumps(document)
+
+
+@pytest.mark.parametrize("size", [0, 70_000], ids=["small", "large"])  # a large workload is in the result store
+@pytest.mark.parametrize(
+    ("given", "read"),
+    [
+        ('{given_ref: "{{ receive.data.next_ref }}"}', "workload.given_ref"),
+        ('{given: {deep: "{{ receive.data }}"}}', "workload.given.deep.next_ref"),
+        ('{given: ["{{ receive.data }}"]}', "workload.given[0].next_ref"),
+    ],
+)
+def test_data_cannot_forge_a_ref_in_the_workload_of_a_child_d99(
+    workspace: Workspace, given: str, read: str, size: int
+) -> None:
+    ref = stored_ref(workspace)
+    workspace.write((READ % read).replace("given_ref: null", "given_ref: null, given: null"), "t.yaml")
+    file = workspace.write((PASS_ON % given).replace("SIZE", str(size)), "pass.yaml")
+    code, document = workspace.json("run", file, "--set", f"forged={json.dumps(ref)}")
+    owner = ref["locator"]["key"].partition("/")[0]
+    assert (code, document["error"]["kind"]) == (1, "reference")
+    assert f"a result of execution {owner}, which this execution did not start" in document["error"]["message"]
+    assert "of another" not in json.dumps(document)
+
+
+def test_a_child_reads_a_ref_of_the_request_of_its_caller_d99(workspace: Workspace) -> None:
+    ref = stored_ref(workspace)
+    workspace.write(READ % "workload.given_ref", "t.yaml")
+    file = workspace.write((PASS_ON % '{given_ref: "{{ workload.given_ref }}"}').replace("SIZE", "0"), "pass.yaml")
+    code, document = workspace.json("run", file, "--set", f"given_ref={json.dumps(ref)}")
+    assert (code, document["output"]["data"]) == (0, [{"text": "of another"}])
 
 
 def test_a_request_may_hand_over_a_ref_by_a_name_that_says_so_d99(workspace: Workspace) -> None:

@@ -26,6 +26,7 @@ from noetl.engine.facts import ForTime, Paused
 from noetl.engine.state import LIVE, Frame, State, Status
 
 LOADED_AT_ONCE = 64
+SWEPT_AT_ONCE = 1_000  # that are in memory at the same time, if they only wait
 
 
 async def sweep(control: Control) -> None:
@@ -34,10 +35,9 @@ async def sweep(control: Control) -> None:
     for execution_id, head in found:
         control.drop_if_behind(execution_id, head)
     awake = [id for id, _ in found if not _is_idle(control, id)]
-    await load_all(control, [id for id in awake if id not in control.executions])
-    for execution_id in awake:
-        with suppress(*TRANSIENT):
-            await _sweep_one(control, await control.load(execution_id))
+    # After a start all of them are awake: those that only wait leave memory before the next ones are loaded.
+    for first in range(0, len(awake), SWEPT_AT_ONCE):
+        await _sweep_some(control, awake[first : first + SWEPT_AT_ONCE])
     await control.limits.sweep()
     await control.notifications.sweep()
     control.idle = {id: each for id, each in control.idle.items() if control.owners.is_current(id, each.owner)}
@@ -57,14 +57,16 @@ async def load_all(control: Control, execution_ids: Sequence[str]) -> None:
 
 async def adopt(control: Control, execution_ids: Sequence[str]) -> None:
     """Load executions and continue them. Those that only wait leave memory at once, however many there are."""
-    await load_all(control, execution_ids)
-    for execution_id in execution_ids:
-        live = control.executions.get(execution_id)
-        if live is not None:
-            with suppress(*TRANSIENT):
-                await _sweep_one(control, live)
-    _unload(control, execution_ids)
+    await _sweep_some(control, execution_ids)
     await control.dispatch.pump()
+
+
+async def _sweep_some(control: Control, execution_ids: Sequence[str]) -> None:
+    await load_all(control, [each for each in execution_ids if each not in control.executions])
+    for execution_id in execution_ids:
+        with suppress(*TRANSIENT):
+            await _sweep_one(control, await control.load(execution_id))
+    _unload(control, execution_ids)
 
 
 async def _load_one(control: Control, execution_id: str) -> None:

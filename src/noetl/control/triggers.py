@@ -21,6 +21,7 @@ from noetl.clock import Clock
 from noetl.control.deps import ProgramSource
 from noetl.control.limits import REFUSED
 from noetl.engine.commands import Start
+from noetl.engine.scopes import is_foreign, named_refs, owner_of
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, NotFound, PlaybookError, Rejected, Unavailable
 from noetl.net.program import Program
@@ -102,6 +103,13 @@ class ExecutionStarter(Protocol):
     """Starts executions, on any server."""
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None: ...
+
+
+def _named_by_data(compiled: CompiledTrigger, workload: dict[str, JSON]) -> str | None:
+    """The execution that a Ref in the data of a trigger names; None: there is none. A request could read it (D99)."""
+    written = [ref["locator"] for ref in named_refs(compiled.source.workload)]
+    found = (owner_of(ref) for ref in named_refs(workload) if not is_foreign(ref) and ref["locator"] not in written)
+    return next((owner for owner in found if owner is not None), None)
 
 
 class ExecutionStatuses(Protocol):
@@ -219,7 +227,10 @@ class Triggers:
         try:
             compiled = await self.compiled(row)
             moment = Moment(instant(scheduled_at or self._now()), id)
-            command = Start(workload=compiled.request(scope, moment), by=f"trigger {row.path}:{row.name}")
+            workload = compiled.request(scope, moment)
+            if (owner := _named_by_data(compiled, workload)) is not None:
+                return firing("failed", f"the data of the trigger names a result of execution {owner[:64]}")
+            command = Start(workload=workload, by=f"trigger {row.path}:{row.name}")
             await self._link.start(id, row.digest, command)
         except TemplateError as error:
             return firing("failed", f"a template of the trigger failed: {error}")

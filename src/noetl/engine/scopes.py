@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 
 import msgspec
 
 from noetl.engine.state import Run, State
+from noetl.engine.stored import STORED
 from noetl.ids import frame_parts
 from noetl.net.origins import SUFFIX
 from noetl.net.program import CompiledPipeline
@@ -164,6 +166,21 @@ def has_ref(value: JSON) -> bool:
     if type(value) is list:
         return any(map(has_ref, value))
     return type(value) is dict and (is_ref(value) or any(map(has_ref, value.values())))
+
+
+def named_refs(value: JSON, *, named: bool = False) -> Iterator[dict[str, JSON]]:
+    """The Refs of a request that its execution trusts (D99): those under a name that ends in `_ref`, at any depth.
+
+    Also the marks of stored values, which a caller may pass on: only control writes their key (D91).
+    """
+    if type(value) is dict:
+        if named and is_ref(value):
+            yield value
+        for key, each in value.items():
+            yield from named_refs(each, named=key.endswith(SUFFIX) or key == STORED)
+    elif type(value) is list:
+        for each in value:
+            yield from named_refs(each, named=named)
 
 
 def owner_of(ref: dict[str, JSON]) -> str | None:

@@ -15,7 +15,7 @@ from noetl.engine.commands import Command, Decide, EndLoop, Report, StartLoop
 from noetl.engine.delegation import is_decision, pipeline_of
 from noetl.engine.facts import ForBlock, ForChild, ForDebugger, ForDocument, ForPermit, FrameParked
 from noetl.engine.parking import child_id
-from noetl.engine.scopes import is_ref, owner_of
+from noetl.engine.scopes import is_foreign, named_refs, owner_of
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.ids import call_id, frame_of_call, frame_parts
 from noetl.link.messages import (
@@ -141,6 +141,8 @@ async def _check_report(pool: str, owner: Owner, execution_id: str, report: Repo
         raise _refused(pool, f"report frames other than {report.frame}")
     if report.parked is not None and pipeline is not None:
         _check_parked(pool, execution_id, report, report.parked, pipeline)
+        if isinstance(report.parked.until, ForChild):
+            await _check_refs(await owner.load(execution_id), owner, report.parked.until.workload)
 
 
 def _check_parked(
@@ -242,6 +244,13 @@ async def _check_tree(execution: OwnedExecution, owner: Owner, execution_id: str
     raise NotFound(f"no execution {execution_id} in the tree of {state.execution_id}")
 
 
+async def _check_refs(execution: OwnedExecution, owner: Owner, workload: dict[str, JSON]) -> None:
+    """A child reads what its workload names, so the worker of its caller names results of their tree only."""
+    for ref in named_refs(workload):
+        if not is_foreign(ref) and (execution_id := owner_of(ref)) is not None:
+            await _check_tree(execution, owner, execution_id)
+
+
 async def _root(owner: Owner, execution_id: str) -> str:
     for _ in range(DEPTH_MAX):
         parent = await owner.parent(execution_id)
@@ -251,10 +260,6 @@ async def _root(owner: Owner, execution_id: str) -> str:
     return execution_id
 
 
-def _names(value: JSON, execution_id: str) -> bool:
-    """Whether a Ref in the value names a result of the execution."""
-    if isinstance(value, dict):
-        if is_ref(value) and owner_of(value) == execution_id:
-            return True
-        return any(_names(each, execution_id) for each in value.values())
-    return isinstance(value, list) and any(_names(each, execution_id) for each in value)
+def _names(workload: dict[str, JSON], execution_id: str) -> bool:
+    """Whether a Ref in the request of an execution names a result of the other one."""
+    return any(owner_of(ref) == execution_id for ref in named_refs(workload))

@@ -72,6 +72,7 @@ from noetl.worker.keychain import Keychain
 RETENTION_S = 3_600.0  # between two rounds that delete old executions
 RENEW_S = 1.0  # maximum between two renewals, to take over partitions of servers that send no message
 OWNERSHIP_SUBJECT = "noetl.owners"  # empty messages: a server has joined, or has released partitions
+TAKEOVER_S = 1.0  # the start waits so long until open executions are taken over
 WINDOW_MIN = 16  # pointers at once for a pool without known workers
 
 
@@ -155,6 +156,7 @@ class ServerRuntime:
         self.playbooks = Playbooks(self.catalog, self.kinds)
         self.owners = self._make_owners()
         self._ownership_changed = asyncio.Event()  # on another server
+        self._sweep_soon, self._swept = asyncio.Event(), asyncio.Event()  # it owns new partitions; it has swept once
         self._committed = CommittedLogs(self.store, self.owners.owns)
         others = LinkClient(self.connection, self.playbooks, identity=identity)
         self._other_servers = OtherServers(self.connection, identity)
@@ -316,7 +318,10 @@ class ServerRuntime:
         await self._renew()
         await self._publish_ownership()  # the other servers release our share
         self._background.spawn(self._renew_repeatedly())
-        self._background.spawn(self._sweep())
+        self._background.spawn(self._sweep_repeatedly())
+        with suppress(TimeoutError):  # a server with many open executions serves while it still takes them over
+            async with asyncio.timeout(TAKEOVER_S):
+                await self._swept.wait()
         self._background.spawn(self.triggers.run())
         self._background.spawn(self._message_triggers.run())
         if self._keep_days is not None:
@@ -347,7 +352,7 @@ class ServerRuntime:
             await self._renew()
 
     async def _renew(self) -> None:
-        """One round of ownership. New partitions are swept at once."""
+        """One round of ownership. New partitions are swept at once, and meanwhile leases are renewed."""
         before = self.owners.owned
         await self.owners.renew(self.control.set_time)
         self.instruments.ownership.update(self.owners.owned)
@@ -356,7 +361,7 @@ class ServerRuntime:
         if before - self.owners.owned:
             await self._publish_ownership()
         if self.owners.owned - before:
-            await self.instruments.sweep(self.control)
+            self._sweep_soon.set()
 
     async def _stop_answering(self, kept: frozenset[int]) -> None:
         with suppress(Unavailable):
@@ -367,10 +372,14 @@ class ServerRuntime:
         with suppress(Unavailable):
             await self.connection.publish(OWNERSHIP_SUBJECT, b"")
 
-    async def _sweep(self) -> None:
+    async def _sweep_repeatedly(self) -> None:
         while True:
-            await self.clock.sleep(min(SWEEP_S, self._lease_s / 10))
+            self._sweep_soon.clear()
             await self.instruments.sweep(self.control)
+            self._swept.set()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(SWEEP_S, self._lease_s / 10)):
+                    await self._sweep_soon.wait()
 
     async def _delete_expired(self, keep: timedelta) -> None:
         """One server does it for all: the owner of the first partition."""

@@ -12,8 +12,10 @@ from typing import Any, Final
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
+from noetl.engine.scopes import is_foreign, named_refs, owner_of
 from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.net.program import Program
+from noetl.output import JSON
 from noetl.playbook.model import Task
 from noetl.server.auth import CALLER, CHALLENGE, LOCAL, PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
@@ -76,6 +78,19 @@ async def check_execution(services: Services, caller: Caller, scope: str, execut
         raise low_scope(caller, scope, head.path)
     if scope != "read" and caller.pools(scope, head.path) is not None:
         await check_digest(services, caller, head.digest, head.path)
+
+
+async def check_refs(services: Services, caller: Caller, workload: dict[str, JSON]) -> None:
+    """An execution reads the results that its request names, so a caller names those that it sees.
+
+    Raises NotFound, with the words of an unknown execution.
+    """
+    if caller.paths("read") is None:
+        return
+    owners = {owner_of(ref) for ref in named_refs(workload) if not is_foreign(ref)}
+    for execution_id in sorted(each for each in owners if each is not None):
+        head = await services.listing.head(checked_id(execution_id))
+        check_readable(caller, head.path, f"no execution {execution_id}")
 
 
 def low_scope(caller: Caller, scope: str | None, path: str | None = None, reason: str = "") -> ApiError:

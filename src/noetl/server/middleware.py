@@ -45,6 +45,7 @@ HEADERS_BYTES_MAX: Final = 16 << 10  # of the request line and all headers
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 UI: Final = "/ui"  # the path of the web UI
 HOOKS: Final = "/hooks/"
+STARTING: Final = ("/run/", HOOKS)  # below these, a GET may start an execution
 _YAML: Final = frozenset({b"text/yaml", b"application/yaml", b"application/x-yaml", b"text/x-yaml"})
 _HEADERS: Final[dict[bytes, bytes]] = {
     b"x-content-type-options": b"nosniff",
@@ -96,7 +97,7 @@ class RequestMiddleware:
             self._count(address)
             return LOCAL._replace(address=address)
         if b"authorization" not in headers and (secret := self._cookies.read_session(headers)):
-            return await self._of_session(scope["method"], headers, secret, address)
+            return await self._of_session(scope, headers, secret, address)
         try:
             header = headers.get(b"authorization")
             token = bearer_token(None if header is None else header.decode("latin-1"))
@@ -114,11 +115,11 @@ class RequestMiddleware:
             return error
 
     async def _of_session(
-        self, method: str, headers: dict[bytes, bytes], secret: str, address: str
+        self, scope: HTTPScope, headers: dict[bytes, bytes], secret: str, address: str
     ) -> Caller | ApiError | Unavailable:
         self._count(self._sessions.cached_user(secret) or address)
         try:
-            self._cookies.check_origin(method, headers)
+            self._cookies.check_origin(scope["method"], headers, starts=scope["path"].startswith(STARTING))
             return await self._sessions.authenticate(secret, address)
         except (ApiError, Unavailable) as error:
             return error

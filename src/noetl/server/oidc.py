@@ -226,7 +226,9 @@ class OidcProvider:
 
     def _person(self, claims: Mapping[str, Any]) -> Person:
         names = (str(claims.get(each) or "")[:NAME_CHARS_MAX].strip() for each in _NAMES)
-        name = next(each for each in names if each and each.isprintable())
+        name = next((each for each in names if each and each.isprintable()), None)
+        if name is None:  # not even a subject without blanks
+            raise SignInRefused("identity", "the ID token has no usable name")
         groups = groups_of(find_claim(claims, self.settings.groups_claim))
         person = Person(PERSON + claims["sub"], name, roles_for(groups, self.settings.roles))
         if not person.roles:

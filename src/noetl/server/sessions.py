@@ -174,11 +174,11 @@ class CookieJar:
     def clear(self, name: str, *, secure: bool) -> Cookie:
         return self.make(name, "", 0, secure=secure)
 
-    def check_origin(self, method: str, headers: Mapping[bytes, bytes]) -> None:
+    def check_origin(self, method: str, headers: Mapping[bytes, bytes], *, starts: bool = False) -> None:
         """Protect a session from pages of other sites, which can make the browser send its cookie.
 
         Another port is another site. A request that changes something proves with a header of its own that a page of
-        this server sent it. Raises ApiError.
+        this server sent it. `starts`: a GET, too, starts an execution. Raises ApiError.
         """
         host = headers.get(b"host", b"").lower()
         own = [self.public_url.encode()] if self.public_url else [b"http://" + host, b"https://" + host]
@@ -190,4 +190,8 @@ class CookieJar:
             raise ApiError(403, "foreign-origin", detail)
         if method not in SAFE_METHODS and (origin is None or headers.get(_CSRF_NAME) != b"1"):
             detail = f"a session needs the headers Origin and {CSRF_HEADER}: 1 here; programs use an API token instead"
+            raise ApiError(403, "no-csrf-header", detail)
+        # Over http, browsers state neither Origin nor Sec-Fetch-Site for an image, and another port gets the cookie.
+        if starts and b"sec-fetch-site" not in headers and headers.get(_CSRF_NAME) != b"1":
+            detail = f"a session needs the header {CSRF_HEADER}: 1 here; programs use an API token instead"
             raise ApiError(403, "no-csrf-header", detail)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from noetl.engine.apply import advance
 from noetl.engine.commands import Report
-from noetl.engine.facts import ForTime, FrameParked, TaskDone, TaskStarted
+from noetl.engine.facts import ForChild, ForTime, FrameParked, TaskDone, TaskStarted
 from noetl.engine.moves import Answered, Decided, FrameEnded, Park, RunTask, Wait
 from noetl.engine.pipeline import next_move, refused, take
 from noetl.engine.results import absent, recorded, restore
@@ -26,7 +26,7 @@ from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.failpoints import failpoint
 from noetl.json_slices import decode_stored, encode_large, release_slices
 from noetl.masking import Mask
-from noetl.output import JSON, LargeOutput, Output, failed
+from noetl.output import JSON, Failure, LargeOutput, Output, failed
 from noetl.paging import is_json
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
@@ -34,6 +34,7 @@ from noetl.slices import in_slices
 from noetl.worker.calls import total_s
 from noetl.worker.keychain import NO_CREDENTIALS, FrameCredentials
 from noetl.worker.loop_data import close_loop, open_loop
+from noetl.worker.refs import ExecutionResults
 from noetl.worker.result_stores import DEFAULT, ResultPolicy
 from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, delay_s, retry
 from noetl.worker.stored_values import MissingValue, StoredValues
@@ -168,7 +169,13 @@ class FrameDriver:
                 case Decided(fact):
                     await self._add(self._credentials.mask_fact(fact, credentials.missing))
                 case Park(parked, document):
-                    await self._flush(await self.values.record_parked(parked), document)
+                    kept = await self.values.record_parked(parked)
+                    if isinstance(parked.until, ForChild) and (
+                        failure := await self._misplaced(parked.until.workload, is_large=kept.stored)
+                    ):
+                        await self._add(refused(self.work, failure, self.now()))
+                        continue
+                    await self._flush(kept, document)
                     return
                 case Wait(until):
                     if not await self._flush() or not await self._wait(until):
@@ -180,6 +187,18 @@ class FrameDriver:
                 await self._release()
             raise Stopped
         await self._flush()
+
+    async def _misplaced(self, workload: dict[str, JSON], *, is_large: bool) -> Failure | None:
+        """Why a child may not get the workload: it would trust a Ref that came from data (D99). Raises Stopped."""
+        worker, place = self.worker, self.work.place
+        own = ExecutionResults(worker.refs, worker.lineage, self.execution_id, place.workload, origins=place.origins)
+        try:
+            await own.check_passed_on(workload, is_large=is_large)
+        except Unavailable:
+            raise Stopped from None
+        except Rejected as error:
+            return Failure(kind="reference", message=str(error).removeprefix(f"{error.code}: "))
+        return None
 
     async def _run_task(self, called: RunTask, at: datetime, missing: Output | None) -> bool:
         """Make the call, or its next try (D92). False: we no longer hold the frame."""

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import sha256
@@ -12,11 +13,9 @@ from hashlib import sha256
 from msgspec.json import decode, encode
 
 from noetl.cache import BoundedCache
-from noetl.engine.scopes import is_foreign, is_ref, owner_of
-from noetl.engine.stored import STORED
+from noetl.engine.scopes import is_foreign, is_ref, named_refs, owner_of
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.masking import Mask
-from noetl.net.origins import SUFFIX
 from noetl.output import JSON, Output
 from noetl.paging import SliceableStore, is_json
 from noetl.ports import Link, ResultStore
@@ -178,21 +177,30 @@ class ExecutionResults:
             return await self._results.write(execution_id, masked, content_type)
 
     async def get(self, ref: dict[str, JSON]) -> bytes:
-        await self._check(ref)
+        await self.check(ref)
         return await self._results.get(ref)
 
     async def read(self, ref: dict[str, JSON]) -> AsyncIterator[bytes]:
-        await self._check(ref)
+        await self.check(ref)
         async for chunk in self._results.read(ref):
             yield chunk
 
     async def part(self, ref: dict[str, JSON], first: int | None, last: int | None) -> list[JSON] | None:
         if not isinstance(self._results, SliceableStore):
             return None
-        await self._check(ref)
+        await self.check(ref)
         return await self._results.part(ref, first, last)
 
-    async def _check(self, ref: dict[str, JSON]) -> None:
+    async def check_passed_on(self, workload: Mapping[str, JSON], *, is_large: bool) -> None:
+        """A child trusts the Refs in its workload: its caller passes on only those that it may read itself.
+
+        `is_large`: a thread searches for them. Raises Rejected, or Unavailable.
+        """
+        for ref in await asyncio.to_thread(list, named_refs(workload)) if is_large else named_refs(workload):
+            if not is_foreign(ref) and owner_of(ref) is not None:
+                await self.check(ref)
+
+    async def check(self, ref: dict[str, JSON]) -> None:
         """Raises Rejected for a result of another execution, NotFound for a Ref that names no result."""
         if is_foreign(ref):
             system = str(ref["locator"]["system"])[:40]
@@ -210,13 +218,5 @@ class ExecutionResults:
         raise Rejected("foreign-ref", f"{message}: pass such a Ref in `workload`, under a name that ends in _ref")
 
 
-def _contains(value: JSON, ref: dict[str, JSON], *, named: bool = False) -> bool:
-    """Whether the Ref is in the value, under a name that ends in `_ref`."""
-    if isinstance(value, dict):
-        if named and is_ref(value) and value["locator"] == ref["locator"]:
-            return True
-        # A caller may pass on a stored value: only control writes the key of its mark (D91).
-        return any(
-            _contains(each, ref, named=str(key).endswith(SUFFIX) or key == STORED) for key, each in value.items()
-        )
-    return isinstance(value, list) and any(_contains(each, ref, named=named) for each in value)
+def _contains(workload: Mapping[str, JSON], ref: dict[str, JSON]) -> bool:
+    return any(each["locator"] == ref["locator"] for each in named_refs(workload))

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from noetl.control.deps import ControlSettings
-from noetl.control.sweeper import adopt
+from noetl.control.sweeper import SWEPT_AT_ONCE, adopt
 from noetl.engine.commands import Cancel, Pause, Resume, Signal
 from noetl.engine.moves import RunTask
 from noetl.errors import PlaybookError
@@ -71,6 +71,33 @@ def test_a_waiting_execution_that_is_taken_over_does_not_stay_in_memory() -> Non
         await memory.end("e")
 
     run_in(memory, work)
+
+
+def test_a_sweep_of_many_waiting_executions_keeps_few_of_them_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    memory = memory_runtime({"signal": SIGNAL}, settings=ControlSettings(idle_s=10.0))
+    ids = [f"e{number}" for number in range(SWEPT_AT_ONCE + 50)]
+    find, loaded = memory.programs.by_digest, list[int]()
+
+    async def by_digest(digest: str) -> Program:
+        """Every load asks for the program."""
+        loaded.append(len(memory.control.executions))
+        return await find(digest)
+
+    async def work(memory: MemoryRuntime) -> None:
+        for id in ids:
+            await memory.start("signal", id=id)
+        for id in ids:
+            await _parked(memory, id)
+        await memory.clock.sleep(11)
+        await memory.sweep()
+        assert set(memory.control.idle) == set(ids)
+        memory.control.idle.clear()  # as after the start of a process
+        monkeypatch.setattr(memory.programs, "by_digest", by_digest)
+        await memory.sweep()
+        assert set(memory.control.idle) == set(ids)
+
+    run_in(memory, work)
+    assert (len(loaded), max(loaded) <= SWEPT_AT_ONCE) == (len(ids), True)
 
 
 def test_a_signal_is_received_at_once() -> None:

@@ -355,6 +355,27 @@ async def test_a_step_that_calls_a_playbook_starts_that_one_alone() -> None:
 
 
 @in_loop
+async def test_a_child_gets_no_refs_of_executions_outside_the_tree_of_its_caller() -> None:
+    async with pools() as at:
+        a, own = at.a, child_id("ec/start#1/1")
+        grant = await a.begin("ec")
+        ref = {"type": "relational", "locator": {"execution_id": "eb", "run": "start#1"}}
+        for workload in ({"rows_ref": ref}, {"page": {"rows_ref": ref}}, {"rows": [{"next_ref": [ref]}]}):
+            until = replace(child("of_a", own), workload=workload)
+            work = a.link.report("ec", report("start#1", grant.epoch, parked=parked(until)))
+            assert "no execution eb in the tree of ec" in await refusal(work)
+        locator = {"execution_id": "ec", "run": "start#1"}
+        until = replace(
+            child("of_a", own), workload={"rows_ref": {"type": "relational", "locator": locator}, "row": ref}
+        )
+        answer = await a.link.report("ec", report("start#1", grant.epoch, parked=parked(until)))
+        assert answer == ReportAnswer("stop", "over"), "data under another name is data"
+        await a.begin(own)
+        with pytest.raises(NotFound, match="in the tree of"):
+            await a.link.iterations("eb", "start#1")
+
+
+@in_loop
 async def test_a_decision_makes_facts_about_itself_alone() -> None:
     async with pools() as at:
         await at.server.link.start("route", at.playbooks.digests["two"], Start())

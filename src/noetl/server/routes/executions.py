@@ -50,7 +50,7 @@ from noetl.errors import NotFound, PlaybookError, Problem, Rejected
 from noetl.labels import changed_labels, check_labels, label_texts, parse_labels
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.ports import ExecutionFilter, FeedEvent, LabelChange
-from noetl.server.access import low_scope
+from noetl.server.access import check_refs, low_scope
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
 from noetl.server.log_readers import ID_PATTERN, checked_id
@@ -151,6 +151,7 @@ async def started(
     services = context.services
     data = await authorize(context, data, caller)
     workload, ctx = _checked(data.workload, "workload"), _checked(data.ctx, "ctx")
+    await check_refs(services, caller, workload)
     _labels(lambda: check_labels(data.labels))
     execution_id = services.clock.new_id() if key is None else _derived_id(caller, key)
     is_new = key is None or await services.store.status(execution_id) is None
@@ -494,6 +495,7 @@ async def fork(
     )  # fmt: skip
     request = await authorize(context, request, caller)
     workload = _checked(data.workload, "workload")
+    await check_refs(services, caller, workload)
     _labels(lambda: check_labels(data.labels))
     resolved = await resolve(context, request, caller, listed=not data.dry_run)
     origin = ForkOrigin(
