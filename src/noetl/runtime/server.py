@@ -143,8 +143,7 @@ class ServerRuntime:
         self.registry = LinkWorkerRegistry(self.connection, clock, guard=guard)
         self._poll = WorkerPoll(self.connection)
         self.results = open_shared_stores(settings, options.nats)
-        rows, inputs = PostgresSecretRows(self.database), PostgresSecretRows(self.database, "secret_inputs")
-        self.secrets = StoredSecrets(rows, inputs, KeyFile(), clock)
+        self.secrets = self._open_secrets()
         policy = SourcePolicy.of_server(*settings.secret_sources)
         self.providers = CredentialProviders(self.secrets, clock, policy=policy)
         self._hidden = HiddenSecrets(self.providers, redaction)
@@ -170,6 +169,10 @@ class ServerRuntime:
         self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
+
+    def _open_secrets(self) -> StoredSecrets:
+        rows, inputs = PostgresSecretRows(self.database), PostgresSecretRows(self.database, "secret_inputs")
+        return StoredSecrets(rows, inputs, KeyFile(), self.clock)
 
     def _make_owners(self) -> PartitionOwners:
         ports = self.store, self.clock, self.identity
