@@ -1,4 +1,4 @@
-"""W1–W4 and W6 of PERFORMANCE.md on a cluster: PostgreSQL and NATS, a server, two workers, one machine.
+"""W1–W4 and W6 on a cluster: PostgreSQL and NATS, a server with two workers or with slots of its own, one machine.
 
 `noetl up` starts the cluster: commits are synchronous, and every message is synced. The same run
 measures the floor without an engine: commits of one row, and a request with its answer.
@@ -46,18 +46,26 @@ WAIT_S = 120
 
 
 def measure() -> Iterator[Row]:
-    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder, open_trial_cluster(Path(folder)) as told:
-        yield "distributed: floor, one row a commit", asyncio.run(_commits(told["folder"])), "commits/s"
-        yield "distributed: W1 chain of 1,000 steps", _median(told, w1), "steps/s"
-        yield "distributed: W2 loop of 10,000, 100 in flight", _median(told, w2), "items/s"
+    yield from _measured("distributed", workers=2, server_slots=0)
+    yield from _measured("server with slots", workers=0, server_slots=SLOTS)
+
+
+def _measured(name: str, workers: int, server_slots: int) -> Iterator[Row]:
+    with (
+        tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder,
+        open_trial_cluster(Path(folder), workers, server_slots=server_slots) as told,
+    ):
+        yield f"{name}: floor, one row a commit", asyncio.run(_commits(told["folder"])), "commits/s"
+        yield f"{name}: W1 chain of 1,000 steps", _median(told, w1), "steps/s"
+        yield f"{name}: W2 loop of 10,000, 100 in flight", _median(told, w2), "items/s"
         many = [asyncio.run(_with(told, w3)) for _ in range(RUNS)]
-        yield "distributed: W3 1,000 executions of 3 steps", median(rate for rate, _, _ in many), "exec/s"
-        yield "distributed: W3 p50", median(p50 for _, p50, _ in many), "s"
-        yield "distributed: W3 p99", median(p99 for _, _, p99 in many), "s"
-        yield "distributed: W4 50 × 20 pages, 10 at once", _median(told, w4), "pages/s"
+        yield f"{name}: W3 1,000 executions of 3 steps", median(rate for rate, _, _ in many), "exec/s"
+        yield f"{name}: W3 p50", median(p50 for _, p50, _ in many), "s"
+        yield f"{name}: W3 p99", median(p99 for _, _, p99 in many), "s"
+        yield f"{name}: W4 50 × 20 pages, 10 at once", _median(told, w4), "pages/s"
         total, overhead = asyncio.run(_with(told, w6))
-        yield "distributed: W6 100 executions of 100 tasks that wait 50 ms", total, "s"
-        yield "distributed: W6 time of a task beyond its 50 ms, p50", overhead, "ms"
+        yield f"{name}: W6 100 executions of 100 tasks that wait 50 ms", total, "s"
+        yield f"{name}: W6 time of a task beyond its 50 ms, p50", overhead, "ms"
 
 
 def _median(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, Any, float]]) -> float:
@@ -71,11 +79,14 @@ async def _with(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, An
 
 
 @contextmanager
-def open_trial_cluster(folder: Path, workers: int = 2, slots: int = SLOTS) -> Iterator[dict[str, Any]]:
-    """`noetl up` with its defaults; its workers may use the page server of this machine."""
+def open_trial_cluster(
+    folder: Path, workers: int = 2, slots: int = SLOTS, server_slots: int = 0
+) -> Iterator[dict[str, Any]]:
+    """`noetl up` with its defaults; tasks may use the page server of this machine."""
     folder.chmod(0o711)  # the database may run as another user
     command = [str(Path(sys.executable).with_name("noetl")), "up", "--dir", str(folder / "up"), "--port", "0"]
-    options = ["--workers", str(workers), "--slots", str(slots), "--format", "json"]
+    sizes = {"--workers": workers, "--slots": slots, "--server-slots": server_slots}
+    options = [*(str(part) for size in sizes.items() for part in size), "--format", "json"]
     environment = {**os.environ, "NOETL_ALLOW_NETWORKS": "127.0.0.0/8"}
     running = subprocess.Popen([*command, *options], stdout=subprocess.PIPE, env=environment, text=True)
     try:

@@ -56,6 +56,14 @@ JetStream with every message synced, one server, two workers, called over HTTP. 
 machine.""",
     workloads=("rows", "W1", "W2", "W3", "W4"),
 )
+SERVER = Engine(
+    "noetl_server",
+    "**NoETL, server with slots**",
+    """\
+`noetl up --workers 0 --server-slots 64`: the same services with the same durability, and a server that runs
+the tasks in its own process, for small installations.""",
+    workloads=("W1", "W2", "W3", "W4"),
+)
 DBOS_SQLITE = Engine(
     "dbos_sqlite",
     "DBOS, SQLite",
@@ -109,4 +117,5 @@ answer.""",
     quick={"W2": 1_000},
 )
 PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE, TEMPORAL)
-ALL = (FLOOR, EMBEDDED, DISTRIBUTED, *PEERS)
+OURS = (EMBEDDED, SERVER, DISTRIBUTED)
+ALL = (FLOOR, *OURS, *PEERS)

@@ -8,7 +8,7 @@ from textwrap import fill
 from typing import NamedTuple
 
 from benchmarks.goals import OwnFigure, goal_of, reached
-from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, PEERS, RESTATE, WHOLE, Engine
+from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, OURS, PEERS, RESTATE, SERVER, WHOLE, Engine
 from benchmarks.peers.orders import Measured
 
 Rounds = Mapping[int, Measured]  # by the number of the round, without failed rounds
@@ -30,7 +30,7 @@ result of a step is synced to disk before the next step starts.
 """
 GOALS: Mapping[str, Mapping[str, float]] = {  # by engine; W5 is the most, the others are the least
     EMBEDDED.name: {"W1": 3_500, "W2": 22_000, "W3": 2_800, "W4": 3_000, "W5": 0.20},
-    DISTRIBUTED.name: {"W1": 1_100, "W2": 10_000, "W3": 900, "W4": 1_600},
+    **{engine.name: {"W1": 1_100, "W2": 10_000, "W3": 900, "W4": 1_600} for engine in (SERVER, DISTRIBUTED)},
 }
 RESTATE_RATIO = 1.5  # the goal of W1 to W4, distributed
 PROFILES = {
@@ -39,13 +39,17 @@ PROFILES = {
     (EMBEDDED.name, "W3"): "commits are shared: the CPU time of a start and three steps, in many small functions",
     (EMBEDDED.name, "W4"): "a quarter is aiohttp, a seventh the commit with the page in it, a tenth JSON",
     (EMBEDDED.name, "W5"): "two thirds are the import of modules",
+    (SERVER.name, "W1"): "half of a step is the commit in PostgreSQL",
+    (SERVER.name, "W2"): "the server uses one core: half of it is the worker, half control",
+    (SERVER.name, "W3"): "the server uses one core: 43 % HTTP, 24 % commits of reports, 8 % the response document",
+    (SERVER.name, "W4"): "the server uses one core: a quarter is aiohttp, the rest the pipeline and commits",
     (DISTRIBUTED.name, "W1"): "46 % of the server's Python time is writing to NATS, 18 % the commit",
     (DISTRIBUTED.name, "W2"): "47 % of the CPU time is the server, 36 % are the workers",
     (DISTRIBUTED.name, "W3"): "a quarter of the server's time is HTTP, a seventh PostgreSQL, a tenth writing to NATS",
     (DISTRIBUTED.name, "W4"): "46 % of the CPU time are the workers, 29 % the server, 14 % PostgreSQL, 10 % NATS",
 }
 # Beginnings of the names of NoETL's own figures that the page has, if they have a goal
-OWN_SHOWN = ("check of", "webhooks:", "large:", "neighbours:", "printed:", "scale-out:")
+OWN_SHOWN = ("check of", "webhooks:", "large:", "neighbours:", "printed:", "scale-out:", "long loop:")
 # … and parts of the names of those that it has without one
 OWN_WITHOUT_GOAL = ("W6", "W7", "of the bound by slots", "items, CPU time")
 OWN_PROFILES = {  # by the beginning of the name
@@ -96,7 +100,7 @@ class Report(NamedTuple):
 
 
 def render(report: Report) -> str:
-    engines = (EMBEDDED, DISTRIBUTED, *PEERS)
+    engines = (*OURS, *PEERS)
     parts = [
         "# Benchmarks against other systems",
         _how(report),
@@ -117,6 +121,7 @@ def render(report: Report) -> str:
             "NoETL's."
         ),
         "\n".join(_ratios(report, EMBEDDED)),
+        "\n".join(_ratios(report, SERVER)),
         "\n".join(_ratios(report, DISTRIBUTED)),
         "## Set-up of each system",
         "\n".join(f"- {engine.title}: {engine.notes}".replace("\n", "\n  ") for engine in engines),
@@ -162,7 +167,7 @@ def number(value: float) -> str:
 def _table(report: Report) -> Iterator[str]:
     yield "| | " + " | ".join(f"{name} {unit}" for name, unit in UNITS.items()) + " |"
     yield "|---" * (len(UNITS) + 1) + "|"
-    for engine in (EMBEDDED, DISTRIBUTED, *PEERS):
+    for engine in (*OURS, *PEERS):
         cells = [_cell(report, engine, workload) for workload in UNITS]
         yield f"| {engine.title} | " + " | ".join(cells) + " |"
 
@@ -175,7 +180,7 @@ def _cell(report: Report, engine: Engine, workload: str) -> str:
 
 
 def _gaps(report: Report) -> Iterator[str]:
-    for engine in (FLOOR, EMBEDDED, DISTRIBUTED, *PEERS):
+    for engine in (FLOOR, *OURS, *PEERS):
         if engine.name in report.missing:
             yield _wrapped(f"The figures of {engine.title} are incomplete: {report.missing[engine.name]}.")
 
@@ -211,7 +216,7 @@ def _goals(report: Report) -> Iterator[str]:
     """Goals and figures. A goal that is missed says what the profile shows."""
     yield "| | goal | figure | reached | what the profile shows |"
     yield "|---|---|---|---|---|"
-    for engine in (EMBEDDED, DISTRIBUTED):
+    for engine in OURS:
         for workload, goal in GOALS[engine.name].items():
             rounds = report.figures.get((engine.name, workload), {})
             if not rounds:
@@ -222,13 +227,14 @@ def _goals(report: Report) -> Iterator[str]:
             shown = f"{value:.2f} s" if workload == "W5" else number(value)
             profile = "" if reached >= 1 else PROFILES[engine.name, workload]
             yield f"| {engine.title} {workload} | {limit} | {shown} | {_percent(reached)} | {profile} |"
-    for workload in GOALS[DISTRIBUTED.name]:
-        ours, theirs = (report.figures.get((name, workload), {}) for name in (DISTRIBUTED.name, RESTATE.name))
-        if each := _each_ratio(ours, theirs):
-            part = median(each) / RESTATE_RATIO
-            profile = "" if part >= 1 else PROFILES[DISTRIBUTED.name, workload]
-            name = f"{DISTRIBUTED.title} {workload} to Restate"
-            yield f"| {name} | {RESTATE_RATIO} | {median(each):.2f} | {_percent(part)} | {profile} |"
+    for engine in (SERVER, DISTRIBUTED):
+        for workload in GOALS[engine.name]:
+            ours, theirs = (report.figures.get((name, workload), {}) for name in (engine.name, RESTATE.name))
+            if each := _each_ratio(ours, theirs):
+                part = median(each) / RESTATE_RATIO
+                profile = "" if part >= 1 else PROFILES[engine.name, workload]
+                name = f"{engine.title} {workload} to Restate"
+                yield f"| {name} | {RESTATE_RATIO} | {median(each):.2f} | {_percent(part)} | {profile} |"
 
 
 def _own(report: Report) -> Iterator[str]:

@@ -54,7 +54,7 @@ def test_a_figure_is_the_median_of_its_rounds_and_a_smaller_workload_has_a_star(
 
 
 def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -> None:
-    _, embedded, distributed = rows(render(REPORT), "Prefect")
+    _, embedded, _, distributed = rows(render(REPORT), "Prefect")
     assert embedded == ["**20** (5.0–30)", "–", "**641**", "–", "**10.0**"]
     assert distributed == ["**3.2** (2.5–4.0)", "–", "–", "–"]
     assert rows(render(REPORT), "Restate")[1][0] == "**2.8** (2.5–3.0)"
@@ -75,7 +75,7 @@ def test_a_missed_goal_says_by_how_much_and_what_the_profile_shows() -> None:
 
 def test_whoever_was_not_measured_is_in_the_table_with_the_reason() -> None:
     page = render(REPORT)
-    assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4]
+    assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4, ["–"] * 4]
     assert "The figures of Restate are incomplete: it ended during W2; its log is .bench/logs/restate.log." in page
 
 

@@ -1,0 +1,78 @@
+"""A loop of 1,000,000 items beside loops of 10,000: CPU time of an item, rate, and peak memory of `noetl run`.
+
+A run of one item is subtracted from each, so that the start of Python does not count.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.embedded import HEAD
+from benchmarks.sizes import scaled
+
+Row = tuple[str, float, str]
+LONG, SHORT = scaled(1_000_000, 2_000), scaled(10_000, 500)
+SHORT_RUNS = scaled(5, 1)
+PLAYBOOK = (
+    HEAD % "long_loop"
+    + """\
+workload: {items: 1}
+workflow:
+- step: start
+  loop: {in: "{{ range(workload.items) }}", iterator: n, spec: {mode: parallel, max_in_flight: 100}}
+  tool: {kind: noop, input: {n: 1}}
+"""
+)
+
+
+class Run(NamedTuple):
+    """One process."""
+
+    seconds: float
+    cpu_s: float
+    peak_mb: float
+
+
+def measure() -> Iterator[Row]:
+    with tempfile.TemporaryDirectory(prefix="noetl-bench-") as name:
+        folder = Path(name)
+        (folder / "loop.yaml").write_text(PLAYBOOK)
+        one = _middle([_run(folder, 1) for _ in range(SHORT_RUNS)])
+        before = [_run(folder, SHORT) for _ in range(SHORT_RUNS)]
+        long = _run(folder, LONG)
+        short = _middle([*before, *(_run(folder, SHORT) for _ in range(SHORT_RUNS))])
+        shown = f"{LONG:,} items"
+        cpu = {run: (run.cpu_s - one.cpu_s) / items for run, items in ((long, LONG), (short, SHORT))}
+        rate = {run: items / (run.seconds - one.seconds) for run, items in ((long, LONG), (short, SHORT))}
+        yield f"long loop: {SHORT:,} items, CPU time of an item", cpu[short] * 1e6, "µs"
+        yield f"long loop: {shown}, CPU time of an item", cpu[long] * 1e6, "µs"
+        yield f"long loop: {shown}, items a second", rate[long], "/s"
+        yield f"long loop: {shown}, rate against {SHORT:,} items", rate[long] / rate[short], "x"
+        yield f"long loop: {shown}, peak memory", long.peak_mb, "MB"
+
+
+def _run(folder: Path, items: int) -> Run:
+    """`noetl run` with a new database file."""
+    database = folder / f"{time.monotonic_ns()}.db"
+    options = ["--db", str(database), "--set", f"items={items}", "--format", "json"]
+    command = [str(Path(sys.executable).with_name("noetl")), "run", str(folder / "loop.yaml"), *options]
+    begun = time.perf_counter()
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    seconds = time.perf_counter() - begun
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0, command
+    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1_024)
+
+
+def _middle(runs: list[Run]) -> Run:
+    """The median of each part."""
+    return Run(*(median(column) for column in zip(*runs, strict=True)))
