@@ -47,7 +47,7 @@ WAIT_S = 120
 
 def measure() -> Iterator[Row]:
     yield from _measured("distributed", workers=2, server_slots=0)
-    yield from _measured("server with slots", workers=0, server_slots=SLOTS)
+    yield from _measured("server with slots", workers=0, server_slots=2 * SLOTS)
 
 
 def _measured(name: str, workers: int, server_slots: int) -> Iterator[Row]:

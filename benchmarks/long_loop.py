@@ -27,7 +27,11 @@ PLAYBOOK = (
 workload: {items: 1}
 workflow:
 - step: start
-  loop: {in: "{{ range(workload.items) }}", iterator: n, spec: {mode: parallel, max_in_flight: 100}}
+  tool: {kind: python, input: {n: "{{ workload.items }}"}, code: "def main(n):\\n    return list(range(n))"}
+  set: {ctx.items: "{{ output.data }}"}
+  next: {arcs: [{step: loop}]}
+- step: loop
+  loop: {in: "{{ ctx.items }}", iterator: n, spec: {mode: parallel, max_in_flight: 100}}
   tool: {kind: noop, input: {n: 1}}
 """
 )

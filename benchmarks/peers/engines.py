@@ -60,7 +60,7 @@ SERVER = Engine(
     "noetl_server",
     "**NoETL, server with slots**",
     """\
-`noetl up --workers 0 --server-slots 64`: the same services with the same durability, and a server that runs
+`noetl up --workers 0 --server-slots 128`: the same services with the same durability, and a server that runs
 the tasks in its own process, for small installations.""",
     workloads=("W1", "W2", "W3", "W4"),
 )

@@ -10,5 +10,5 @@ from benchmarks import distributed
 from benchmarks.peers.noetl_distributed import Distributed, main
 
 if __name__ == "__main__":
-    with distributed.open_trial_cluster(Path(sys.argv[1]), workers=0, server_slots=distributed.SLOTS) as told:
+    with distributed.open_trial_cluster(Path(sys.argv[1]), workers=0, server_slots=2 * distributed.SLOTS) as told:
         asyncio.run(main(Distributed(told)))

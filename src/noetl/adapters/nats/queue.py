@@ -26,7 +26,7 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock, SystemClock
 from noetl.errors import Rejected, Unavailable
 from noetl.output import JSON
-from noetl.ports import DIRECT, REPLY_TIMEOUT_S, Claim, NoResponder, Pointer, QueueTraits, ReplyTimeout
+from noetl.ports import DIRECT, Claim, NoResponder, Pointer, QueueTraits, ReplyTimeout
 
 STREAM: Final = subjects.STREAM
 SUBJECT: Final = subjects.SUBJECT
@@ -44,6 +44,7 @@ HEARTBEAT_S: Final = 2.0  # of the server while a pull waits; two missed ones: i
 # A missing stream is created after this delay and never at once: nats-server 2.15 reuses the files of a
 # stream that is created while its namesake is being deleted, and then stores nothing.
 RECREATE_S: Final = 0.5
+PUT_TIMEOUT_S: Final = 4.0  # for a stored pointer: after a full disk executions go on within ten seconds
 TIMEOUTS_MAX: Final = 2  # puts in a row without an answer; then the stream counts as broken in this way
 LINGER_S: Final = 0.02  # how long a taker of several pointers waits for more after the first
 BATCH_MAX: Final = 512
@@ -182,7 +183,7 @@ class NatsQueue:
         *,
         replicas: int = 1,
         clock: Clock | None = None,
-        timeout_s: float = REPLY_TIMEOUT_S,
+        timeout_s: float = PUT_TIMEOUT_S,
     ) -> None:
         """`pool`: from which this object takes; None: it only puts. `timeout_s`: for a stored message."""
         if pool is not None and not POOL_NAME.fullmatch(pool):
