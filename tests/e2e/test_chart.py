@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import nats
 import pytest
 import yaml
 
 import noetl
 from noetl.runtime.adapters import nats_configuration
 from noetl.runtime.settings import variables
+from tests.chaos.disks import small_disk
 from tests.e2e.processes import ROOT
 from tests.e2e.test_deploy import DEPLOY, parsed
+from tests.ports import free_port
 
 CHART = DEPLOY / "helm" / "noetl"
 HELM = Path(sys.executable).with_name("helm")
@@ -149,6 +154,45 @@ def test_nats_accepts_its_configuration_with_a_user_for_each_pool(
         check=False, env=passwords, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
+
+
+@needs_helm
+@pytest.mark.skipif(not shutil.which("busybox"), reason="busybox is the shell of the image of NATS")
+def test_the_liveness_probe_of_nats_finds_a_stream_that_stores_nothing(
+    tmp_path: Path, extended: list[dict[str, Any]]
+) -> None:
+    (container,) = by_name(extended, "StatefulSet")["noetl-nats"]["spec"]["template"]["spec"]["containers"]
+    probe = container["livenessProbe"]["exec"]["command"]
+    monitor, port = free_port(), free_port()
+    command = ["busybox", *probe[:-1], re.sub(r"\b(nc|wget)\b", r"busybox \1", probe[-1].replace("8222", str(monitor)))]
+
+    def alive() -> bool:
+        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+
+    async def fill() -> None:
+        """Until NATS no longer acknowledges what it gets."""
+        async with await nats.connect(f"nats://127.0.0.1:{port}") as client:
+            stream = client.jetstream(timeout=2)
+            await stream.add_stream(name="S", subjects=["s"])
+            assert alive()
+            with suppress(TimeoutError):
+                while True:
+                    await stream.publish("s", bytes(900_000))
+
+    with small_disk(tmp_path / "data"):
+        (tmp_path / "nats.conf").write_text(
+            f'listen: "127.0.0.1:{port}"\nhttp: "127.0.0.1:{monitor}"\n'
+            f'jetstream {{store_dir: "{tmp_path}/data", max_file_store: 1G}}\n'
+        )
+        server = [str(HELM.with_name("nats-server")), "-c", str(tmp_path / "nats.conf")]
+        with subprocess.Popen(server, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stderr is not None
+                assert any("Server is ready" in line for line in process.stderr)
+                asyncio.run(fill())
+                assert not alive()
+            finally:
+                process.kill()
 
 
 @needs_helm

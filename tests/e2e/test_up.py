@@ -20,12 +20,14 @@ from typing import Any
 
 import pytest
 
+import noetl
 from noetl.clock import SystemClock
 from noetl.errors import Rejected
 from noetl.runtime.devcluster.cluster import DevCluster, DevClusterOptions, DevClusterStatus
 from noetl.runtime.devcluster.folder import Folder, default_folder
 from noetl.runtime.devcluster.processes import ServiceSpec
 from noetl.runtime.devcluster.services import PORTS, Postgres, free_port
+from tests.chaos.disks import small_disk
 from tests.e2e.processes import NOETL, PATIENCE_S, ROOT, SLOW
 
 HELLO = ROOT / "examples" / "hello.yaml"
@@ -79,6 +81,12 @@ class Up:
         assert done.returncode == 0, done.stdout + done.stderr
         found: dict[str, Any] = json.loads(done.stdout)
         return found
+
+    async def statuses(self, executions: list[str]) -> list[str]:
+        """The statuses with which these executions end."""
+        async with noetl.connect(self.told["url"], token=self.environment["NOETL_TOKEN"]) as session:
+            results = [await (await session.execution(each)).result(timeout_s=PATIENCE_S) for each in executions]
+        return [result.status for result in results]
 
     def hear(self, words: str) -> str:
         """What it says, up to the line with these words."""
@@ -231,6 +239,50 @@ def test_whoever_dies_is_started_again_and_the_house_goes_on(folder: Path) -> No
         assert workspace.noetl("run", HELLO)["status"] == "ok"
         after = json.loads((folder / "house" / "up.json").read_text())["pids"]
     assert [name for name in before if before[name] == after[name]] == []
+
+
+LARGE = """\
+apiVersion: noetl.io/v2
+kind: Playbook
+metadata: {name: large, path: large}
+workflow:
+- step: start
+  tool:
+    kind: python
+    code: |
+      def main():
+          return "x" * 1_000_000
+  set: {ctx.large_ref: "{{ output.ref }}"}
+  next: {arcs: [{step: read}]}
+- {step: read, tool: {kind: resolve, ref: "{{ ctx.large_ref }}", set: {ctx.size: "{{ output.data | length }}"}}}
+"""
+CONTINUE_S = 10.0  # after a full disk of NATS has space again
+BUSY_S = 20.0  # more on a machine with other work
+
+
+def test_executions_with_large_results_go_on_after_a_full_disk_of_nats(folder: Path) -> None:
+    """Nobody restarts NATS, which stores nothing more in a stream that has met a full disk."""
+    clock = SystemClock()
+    with up(folder):
+        pass  # it creates the folder, which must be empty
+    shutil.rmtree(folder / "house" / "nats")
+    with small_disk(folder / "house" / "nats", megabytes=64) as disk, up(folder, "--workers", "1") as running:
+        file = folder / "large.yaml"
+        file.write_text(LARGE)
+        assert running.noetl("run", file)["status"] == "ok"  # it creates the bucket
+        log = Path(running.told["logs"]) / "nats.log"
+
+        disk.fill()
+        started = [running.noetl("run", file, "--detach")["execution_id"] for _ in range(3)]
+        while "critical write error" not in log.read_text("utf-8", "replace"):
+            assert running.process.poll() is None
+        disk.make_space()
+        begun = clock.monotonic()
+        said = running.hear("its disk was full")
+        assert asyncio.run(running.statuses(started)) == ["ok"] * 3
+        print(f"goes on after {clock.monotonic() - begun:.1f} s")
+        assert clock.monotonic() - begun < CONTINUE_S + BUSY_S
+        assert said.count("its disk was full") == 1
 
 
 def test_a_second_one_on_the_same_folder_is_refused(folder: Path) -> None:

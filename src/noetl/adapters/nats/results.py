@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from io import BufferedIOBase, BytesIO
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from nats.aio.client import Client
+from nats.errors import ConnectionClosedError
 from nats.errors import Error as NatsError
 from nats.js import JetStreamContext
 from nats.js.api import AckPolicy, ConsumerConfig, ObjectStoreConfig, StorageType
@@ -36,6 +37,7 @@ TIMEOUT_S: Final = 10.0  # of one request
 FETCH_CHUNKS: Final = 8  # of 128 KiB
 READER_EXPIRY_S: Final = 60.0  # after which the server forgets a reader that died
 
+T = TypeVar("T")
 _BUCKET: Final = re.compile(r"[0-9a-zA-Z_-]{1,64}")
 
 
@@ -52,6 +54,7 @@ class NatsResults:
         self._opening = asyncio.Lock()
         self._connection: Client | None = None
         self._objects: ObjectStore | None = None
+        self._lost: asyncio.Future[None] | None = None  # done when the connection is lost
 
     async def create(self) -> None:
         """Create the bucket, if it is missing: workers of isolated pools may not. Raises Unavailable."""
@@ -109,7 +112,7 @@ class NatsResults:
                 info = await objects.get_info(name.key)
                 if info.size == name.size:
                     return  # Storing it again would remove the chunks under a reader.
-            await objects.put(name.key, body)
+            await self._until_lost(objects.put(name.key, body))
 
     async def _chunks(self, name: ResultName) -> AsyncIterator[bytes]:
         """Pulls the chunks, so that the server sends no more than requested."""
@@ -149,16 +152,37 @@ class NatsResults:
         """The first connection gives up soon, and shows the error; later ones retry without limit."""
         options = NatsSettings(self._url).resolve()
         connection = NatsClient(secure=options.tls is not None)
+        self._lost = asyncio.get_running_loop().create_future()
         await connection.connect(
             **options.as_kwargs(),
             connect_timeout=CONNECT_S,
             max_reconnect_attempts=FIRST_TRIES,
             reconnect_time_wait=RECONNECT_S,  # type: ignore[arg-type]  # it is only passed to sleep
             error_cb=_ignore,
+            disconnected_cb=self._on_disconnected,
             inbox_prefix=self._inbox,
         )
         connection.options["max_reconnect_attempts"] = -1
         return connection
+
+    async def _on_disconnected(self) -> None:
+        assert self._lost is not None
+        if not self._lost.done():
+            self._lost.set_result(None)
+        self._lost = asyncio.get_running_loop().create_future()
+
+    async def _until_lost(self, work: Coroutine[Any, Any, T]) -> T:
+        """NATS does not answer requests of a connection that was lost: do not wait for the timeout."""
+        assert self._lost is not None
+        doing = asyncio.ensure_future(work)
+        both: set[asyncio.Future[Any]] = {doing, self._lost}
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not doing.done():
+                raise ConnectionClosedError
+            return doing.result()
+        finally:
+            doing.cancel()
 
     async def _bucket_of(self, stream: JetStreamContext) -> ObjectStore:
         try:

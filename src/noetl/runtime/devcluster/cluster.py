@@ -10,7 +10,7 @@ import json
 import os
 import shlex
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -27,6 +27,7 @@ from noetl.runtime.settings import DATABASE, KEY, LINK_KEY, NATS, NETWORKS, POOL
 RESTART_S: Final = 0.5  # before a crashed process is restarted; doubled each time
 RESTART_MAX_S: Final = 30.0
 STEADY_S: Final = 60.0  # after this uptime the delay starts again with RESTART_S
+FAULT_CHECK_S: Final = 2.0  # between two checks of a running service
 WORKERS_MAX: Final = 64
 SERVER_NAME: Final = "up"
 TOKEN_FILE: Final = "token"
@@ -127,6 +128,8 @@ class DevCluster:
         self._write_environment()
         for child in self._all():
             self._supervisors.append(asyncio.ensure_future(self._supervise(child)))
+            if child.spec.fault is not None:
+                self._supervisors.append(asyncio.ensure_future(self._stop_on_fault(child, child.spec.fault)))
         return self._write_state()
 
     async def _start_group(self, specs: list[tuple[ServiceSpec, str]]) -> None:
@@ -193,6 +196,14 @@ class DevCluster:
             with suppress(OSError):  # the file is only informative
                 self._write_state()
             self._report(DevClusterStatus(child.name, "is back", seconds))
+
+    async def _stop_on_fault(self, child: ManagedProcess, find_fault: Callable[[], Awaitable[str]]) -> None:
+        """`_supervise` starts it again."""
+        while True:
+            await self._clock.sleep(FAULT_CHECK_S)
+            if child.pid is not None and (fault := await find_fault()):
+                self._report(DevClusterStatus(child.name, fault, is_wrong=True))
+                await child.stop()
 
     def _all(self) -> list[ManagedProcess]:
         return [child for group in self._groups for child in group]

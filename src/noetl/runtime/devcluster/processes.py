@@ -47,6 +47,7 @@ class ServiceSpec(NamedTuple):
     orphaned: signal.Signals = signal.SIGKILL  # the signal that it receives when this process dies
     account: Account | None = None  # None: our own
     before: Callable[[], Awaitable[None]] | None = None  # called before each start
+    fault: Callable[[], Awaitable[str]] | None = None  # called now and then: why it must be restarted; "": it need not
 
 
 class ManagedProcess:

@@ -22,6 +22,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+import msgspec
+from msgspec import Struct
+
 from noetl.adapters.nats.permissions import SERVER_USER, NatsUser, PoolUser, nats_users, user_of
 from noetl.clock import Clock
 from noetl.defaults import HOST, POOL
@@ -265,6 +268,18 @@ FILE_STORE_MAX: Final = "50G"
 MEMORY_STORE_MAX: Final = "256M"
 PORT_FILE: Final = "nats-port"
 CONFIG_FILE: Final = "nats.conf"
+SYSTEM_NATS_USER: Final = "system"  # may ask NATS about its health
+HEALTH: Final = "$SYS.REQ.SERVER.PING.HEALTHZ"
+HEALTH_S: Final = 2.0  # for its answer
+SPACE_MIN: Final = PAYLOAD_MB << 20  # with less, a restarted NATS would soon find the disk full again
+
+
+class _Health(Struct):
+    error: str = ""
+
+
+class _HealthReply(Struct):
+    data: _Health
 
 
 class Nats:
@@ -277,6 +292,7 @@ class Nats:
         self._folder = folder
         self._password = folder.secret("nats-password", random_password)
         self._pool_password = folder.secret(f"nats-password-{POOL}", random_password)
+        self._system_password = folder.secret("nats-password-system", random_password)
         self.port = free_port(_last_port(folder))
         folder.put(PORT_FILE, f"{self.port}\n")
 
@@ -297,6 +313,7 @@ class Nats:
             'server_name: "noetl-up"\n'
             f"max_payload: {PAYLOAD_MB}MB\n"
             f"{users}"
+            f'accounts {{$SYS {{users: [{{user: "{SYSTEM_NATS_USER}", password: "{self._system_password}"}}]}}}}\n'
             "jetstream {\n"
             f"  store_dir: {_quoted(self.store)}\n"
             "  sync_interval: always\n"
@@ -312,7 +329,24 @@ class Nats:
             ready="Server is ready",
             folder=self.store,
             orphaned=signal.SIGTERM,
+            fault=self.find_fault,
         )
+
+    async def find_fault(self) -> str:
+        """A stream that has found the disk full stores nothing until NATS restarts, even if there is space again."""
+        from noetl.adapters.nats.connection import NatsConnection
+
+        if shutil.disk_usage(self.store).free < SPACE_MIN:
+            return ""
+        connection = NatsConnection(f"nats://{SYSTEM_NATS_USER}:{self._system_password}@{HOST}:{self.port}")
+        try:
+            answer = await connection.request(HEALTH, [b""], timeout_s=HEALTH_S)
+        except Unavailable:
+            return ""  # it is starting or stopping, or the machine is busy
+        finally:
+            await connection.close()
+        error = msgspec.json.decode(answer, type=_HealthReply).data.error
+        return "restarted: its disk was full, and has space again" if "write error" in error else ""
 
 
 def nats_server_path() -> Path:
