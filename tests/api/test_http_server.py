@@ -90,8 +90,7 @@ HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
         HEAD + b"X-A: 1\nX-B: 2\r\n\r\n",
         HEAD + b"X-Folded: one\r\n two\r\n\r\n",
         HEAD + b"X-Folded: one\r\n\ttwo\r\n\r\n",
-        b"POST /playbooks/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
     ids=["bare LF", "one bare LF", "folded", "folded by a tab", "two lengths"],
 )
