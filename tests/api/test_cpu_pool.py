@@ -94,7 +94,7 @@ def test_the_check_of_one_token_ends_while_another_floods_the_server(tmp_path: P
         await asyncio.wait(flood, return_when=asyncio.FIRST_COMPLETED)  # now the first token uses its share
         answer = await check(other, NOOP)
         assert (answer.status, answer.json["ok"]) == (200, True)
-        assert not all(task.done() for task in flood)
+        assert sum(task.done() for task in flood) <= len(flood) // 2, "it did not wait behind the first token"
         assert {(await task).status for task in flood} == {200}
 
     serve(tmp_path, test, ServerSettings())

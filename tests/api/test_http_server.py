@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,7 @@ def test_waiting_requests_return_when_the_server_stops(tmp_path: Path) -> None:
     serve(tmp_path, work)
 
 
+needs_addresses = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has all of 127.0.0.0/8")
 HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
 
 
@@ -90,8 +92,7 @@ HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
         HEAD + b"X-A: 1\nX-B: 2\r\n\r\n",
         HEAD + b"X-Folded: one\r\n two\r\n\r\n",
         HEAD + b"X-Folded: one\r\n\ttwo\r\n\r\n",
-        b"POST /playbooks/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
-        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ],
     ids=["bare LF", "one bare LF", "folded", "folded by a tab", "two lengths"],
 )
@@ -116,6 +117,53 @@ def test_idle_connections_do_not_keep_others_out(tmp_path: Path) -> None:
         assert (await server.api.ask("GET", "/health")).status == 200
         assert await idle[0][0].read() == b""  # the longest idle one was closed
         for _, writer in idle:
+            writer.close()
+
+    serve(tmp_path, work, ServerSettings(open=True, connections=32))
+
+
+async def connected(server: ApiServer, address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    return await asyncio.open_connection("127.0.0.1", server.server.port, local_addr=(address, 0))
+
+
+async def status_on(connection: tuple[asyncio.StreamReader, asyncio.StreamWriter]) -> bytes:
+    reader, writer = connection
+    writer.write(HEAD + b"\r\n")
+    return (await reader.read(1_000))[:12]
+
+
+@needs_addresses
+def test_an_address_with_many_connections_closes_none_of_another_address(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        honest = await connected(server, "127.0.0.2")
+        assert await status_on(honest) == b"HTTP/1.1 200"
+        idle = [await connected(server, "127.0.0.1") for _ in range(60)]
+        assert await idle[0][0].read() == b""
+        assert await status_on(honest) == b"HTTP/1.1 200", "it is the longest idle one, of another address"
+        for _, writer in (honest, *idle):
+            writer.close()
+
+    serve(tmp_path, work, ServerSettings(open=True, connections=32))
+
+
+@needs_addresses
+def test_an_address_with_busy_connections_does_not_keep_others_out(tmp_path: Path) -> None:
+    """A request without its body makes a connection busy."""
+
+    async def work(server: ApiServer) -> None:
+        begun = HEAD.replace(b"GET /health", b"POST /playbooks/check") + b"Content-Length: 9\r\n"
+        busy = [await connected(server, "127.0.0.1") for _ in range(32)]
+        for _, writer in busy:
+            writer.write(begun + b"Content-Type: application/json\r\nExpect: 100-continue\r\n\r\n")
+        for reader, _ in busy:
+            assert (await reader.readline()).startswith(b"HTTP/1.1 100")  # it waits for the body
+        honest = await connected(server, "127.0.0.2")
+        assert await status_on(honest) == b"HTTP/1.1 200"
+        assert await busy[-1][0].read() == b"\r\n"  # the newest one is closed
+        refused = await connected(server, "127.0.0.1")
+        assert await refused[0].read() == b"", "the new connection is the newest one of its address"
+        assert await status_on(honest) == b"HTTP/1.1 200", "it is idle, but of another address"
+        for _, writer in (honest, refused, *busy):
             writer.close()
 
     serve(tmp_path, work, ServerSettings(open=True, connections=32))

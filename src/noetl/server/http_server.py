@@ -52,29 +52,48 @@ class StrictConnection(h11.Connection):
 
 
 class OpenConnections:
-    """The connections of a server. If there are too many, the one that has been idle longest is closed."""
+    """The connections of a server. If there are too many, one is closed, first of the address that has the most.
+
+    It is the longest idle one of that address; if none is idle and the address has more than half of all, its newest
+    one; otherwise the longest idle one of all, or the new connection.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._open: set[SlowClientProtocol] = set()
+        self._count = 0
+        self._of: dict[str, dict[SlowClientProtocol, None]] = {}  # by address, the oldest first
         self._idle: dict[SlowClientProtocol, None] = {}  # without a request, the longest first
 
     def add(self, connection: SlowClientProtocol) -> None:
-        if len(self._open) >= self._most:
-            victim = next(iter(self._idle), connection)
-            self._idle.pop(victim, None)
+        self._of.setdefault(connection.address, {})[connection] = None
+        self._count += 1
+        if self._count > self._most:
+            victim = self._victim(connection)
+            self.remove(victim)
             victim.transport.abort()
-        self._open.add(connection)
 
     def set_idle(self, connection: SlowClientProtocol, *, idle: bool) -> None:
         if not idle:
             self._idle.pop(connection, None)
-        elif connection in self._open:
+        elif connection in self._of.get(connection.address, ()):
             self._idle.setdefault(connection)
 
     def remove(self, connection: SlowClientProtocol) -> None:
-        self._open.discard(connection)
+        own = self._of.get(connection.address, {})
+        if connection in own:
+            del own[connection]
+            self._count -= 1
+            if not own:
+                del self._of[connection.address]
         self._idle.pop(connection, None)
+
+    def _victim(self, new: SlowClientProtocol) -> SlowClientProtocol:
+        most = max(self._of.values(), key=len)
+        if (idle := next((each for each in self._idle if each in most), None)) is not None:
+            return idle
+        if 2 * len(most) > self._most:
+            return next(reversed(most))
+        return next(iter(self._idle), new)
 
 
 def connections_max() -> int:
@@ -91,9 +110,11 @@ class SlowClientProtocol(H11Protocol):
     open_connections = OpenConnections(CONNECTIONS_MAX)
     _timer: asyncio.TimerHandle | None = None
     _in_headers = True  # the data belongs to a request line or to headers
+    address = ""  # of the client
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self.address = self.client[0] if self.client else ""
         self.conn = StrictConnection(h11.SERVER, HEADERS_BYTES_MAX)
         self.open_connections.add(self)
         self.open_connections.set_idle(self, idle=True)

@@ -62,6 +62,7 @@ workflow:
   - {name: before, kind: noop}
   - name: ask
     kind: http
+    method: POST
     url: "{{ workload.url }}/{{ iter.n }}"
     spec: {policy: {rules: [{when: "{{ output.http.status == 503 }}", then: {do: retry, attempts: 2, delay: 0}}]}}
   - {name: own, kind: http, url: "{{ workload.url }}/own", headers: {TraceParent: mine}}
@@ -245,9 +246,13 @@ def test_a_span_has_so_many_events_and_counts_the_rest() -> None:
 
 def test_an_http_request_carries_the_span_of_its_call() -> None:
     heard: list[tuple[str, str]] = []
+    keys: list[str] = []
+    sent: list[str] = []
 
     async def handler(request: web.Request) -> web.Response:
         heard.append((request.path, request.headers["traceparent"]))
+        keys.append(request.headers.get("idempotency-key", ""))
+        sent.extend((str(request.url), str(request.headers), await request.text()))
         refused = request.path == "/1" and heard[-1:] == [each for each in heard if each[0] == "/1"]
         return web.json_response({}, status=503 if refused else 200)
 
@@ -263,7 +268,8 @@ def test_an_http_request_carries_the_span_of_its_call() -> None:
     assert [span.kind for span in asked] == ["client"] * 3
     assert [span.attributes["noetl.attempt"] for span in asked] == [1, 1, 2]
     told = [f"00-{trace_id(ID):032x}-{span.context.span_id:016x}-01" for span in asked]
-    assert not any(UUID(ID).hex in each for _, each in heard), "another service must not learn the execution id"
+    assert [len(key) for key in keys] == [64, 0, 64, 64, 0]  # hashes
+    assert not [each for each in sent if ID in each or UUID(ID).hex in each], "others must not learn the execution id"
     assert heard == [("/0", told[0]), ("/own", "mine"), ("/1", told[1]), ("/1", told[2]), ("/own", "mine")]
 
 
