@@ -15,16 +15,17 @@ from noetl.cache import BoundedCache
 from noetl.output import JSON
 from noetl.ports import ResultStore
 
-PAGE_ITEMS: Final = 1_000
+PAGE_ITEMS: Final = 4_000
 PAGE_BYTES: Final = 262_144
-CACHED_PAGES: Final = 32
+CACHED_PAGES: Final = 16  # about 1 MB each, decoded
 JSON_TYPE: Final = "application/json"
+NOT_CACHED: Final = object()  # in place of an item
 
 
 async def put_pages(results: ResultStore, execution_id: str, items: Sequence[JSON]) -> dict[str, JSON]:
     """Store the items durably, and return a Ref to the index. Equal items give equal Refs."""
-    sizes = [len(encode(item)) for item in items]
-    size = max(1, min(PAGE_ITEMS, PAGE_BYTES * len(items) // max(1, sum(sizes))))
+    total = sum(len(encode(items[first : first + PAGE_ITEMS])) for first in range(0, len(items), PAGE_ITEMS))
+    size = max(1, min(PAGE_ITEMS, PAGE_BYTES * len(items) // max(1, total)))
     pages = [
         await results.put(execution_id, encode(items[first : first + size]), JSON_TYPE)
         for first in range(0, len(items), size)
@@ -51,9 +52,17 @@ class PageReader:
 
     async def item(self, ref: dict[str, JSON], place: int) -> JSON:
         """Raises NotFound, Damaged or Unavailable, as the store does."""
+        item = self.cached_item(ref, place)
+        if item is NOT_CACHED:
+            page = self._last = await self._page(ref, place)
+            item = page.items[place - page.first]
+        return item
+
+    def cached_item(self, ref: dict[str, JSON], place: int) -> JSON:
+        """The item, if its page was the last one that was read; otherwise NOT_CACHED."""
         page = self._last
         if page.locator != ref["locator"] or not 0 <= place - page.first < len(page.items):
-            page = self._last = await self._page(ref, place)
+            return NOT_CACHED
         return page.items[place - page.first]
 
     async def _page(self, ref: dict[str, JSON], place: int) -> _Page:

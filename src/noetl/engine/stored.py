@@ -8,6 +8,7 @@ makes it (`engine/delegation.py`). Data that contains the key of a mark is store
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TypeAlias
 
 import msgspec
@@ -156,11 +157,17 @@ def described(value: JSON) -> JSON:
     return filled(value, sizes)
 
 
-def paths_read(pipeline: CompiledPipeline) -> Iterator[tuple[ScopePath, bool]]:
+@lru_cache(maxsize=256)
+def paths_read(pipeline: CompiledPipeline) -> tuple[tuple[ScopePath, bool], ...]:
     """The paths that the tasks of a frame read, and whether everything below them is read.
 
-    A path that is only written is read as far as the mapping that contains it.
+    A path that is only written is read as far as the mapping that contains it. It is the same for all frames of a
+    pipeline, and found once: a long loop asks for each item.
     """
+    return tuple(dict.fromkeys(_paths_read(pipeline)))
+
+
+def _paths_read(pipeline: CompiledPipeline) -> Iterator[tuple[ScopePath, bool]]:
     for task in pipeline.tasks:
         for value in (task.fields, task.input):
             yield from _read_by(value)

@@ -6,7 +6,7 @@ The pipeline machine decides the next move. Each result is reported before the n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from noetl.failpoints import failpoint
 from noetl.json_slices import decode_stored, encode_large, release_slices
 from noetl.masking import Mask
 from noetl.output import JSON, Failure, LargeOutput, Output, failed
-from noetl.paging import is_json
+from noetl.paging import NOT_CACHED, is_json
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, Grant, ReportAnswer, ResultStore
 from noetl.slices import in_slices
@@ -37,7 +37,7 @@ from noetl.worker.loop_data import close_loop, open_loop
 from noetl.worker.refs import ExecutionResults
 from noetl.worker.result_stores import DEFAULT, ResultPolicy
 from noetl.worker.retry import REPORT_TRIES_MAX, Stopped, delay_s, retry
-from noetl.worker.stored_values import MissingValue, StoredValues
+from noetl.worker.stored_values import MissingValue, NamedRef, StoredValues, stored_reads
 from noetl.worker.tries import RetryPolicy, Tries, noted
 
 if TYPE_CHECKING:
@@ -134,9 +134,9 @@ class FrameDriver:
             if self.work.place.decides is not None:
                 await self.values.make_decision(self.work.place.decides)
                 return
-            place = self.work.place
-            if place.stored or place.items is not None or self._has_results():
-                await self._read_refs()
+            wanted = stored_reads(self.work) if self.work.place.stored else None
+            if wanted or self._has_results() or not self._take_item():
+                await self._read_refs(wanted)
             await self._run_pipeline()
         except Stopped:
             self.committed = False  # our last results are not in the log
@@ -371,23 +371,38 @@ class FrameDriver:
         frame = self.work.frame
         return frame.last is not None or frame.answer is not None or bool(frame.outputs)
 
-    async def _read_refs(self) -> None:
-        """Read the item and earlier results that were too large for the log (D44, D52)."""
+    def _take_item(self) -> bool:
+        """Put a stored item into the scope of the frame. False: its page has to be read first."""
+        place = self.work.place
+        if place.items is None:
+            return True
+        assert place.iter is not None
+        item = self.worker.pages.cached_item(place.items, place.iter["index"])
+        if item is NOT_CACHED:
+            return False
+        self._put_item(item)
+        return True
+
+    def _put_item(self, item: JSON) -> None:
+        """In place: the mapping was made for this grant."""
+        pipeline, place = self.work.pipeline, self.work.place
+        assert pipeline.loop is not None
+        assert place.iter is not None
+        place.iter[pipeline.loop.iterator] = item
+
+    async def _read_refs(self, wanted: Sequence[NamedRef] | None) -> None:
+        """Read these values, earlier results and the item, which were too large for the log (D44, D52)."""
         bodies: dict[str, JSON] = {}
-        pipeline, frame, place = self.work.pipeline, self.work.frame, self.work.place
+        frame = self.work.frame
         try:
-            if place.stored:
-                await self.values.fill()
-                place = self.work.place
+            if wanted:
+                await self.values.fill(wanted)
             for slot, ref in absent(frame).items() if self._has_results() else ():
                 if is_json(ref):  # a stored file is read by the task that resolves it
                     bodies[slot] = await decode_stored(await self.worker.refs.get(ref))
-            if place.items is not None:
+            if (place := self.work.place).items is not None:
                 assert place.iter is not None
-                assert pipeline.loop is not None
-                item = await self.worker.pages.item(place.items, place.iter["index"])
-                around = {**place.iter, pipeline.loop.iterator: item}
-                self.work = replace(self.work, place=replace(place, iter=around))
+                self._put_item(await self.worker.pages.item(place.items, place.iter["index"]))
         except Unavailable:
             raise Stopped from None
         except MissingValue as missing:

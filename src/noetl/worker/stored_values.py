@@ -6,7 +6,7 @@ A body is stored before the fact that has its mark. It holds plain values, never
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 from msgspec.json import decode, encode
@@ -19,7 +19,7 @@ from noetl.engine.commands import Decide
 from noetl.engine.delegation import decide, refs_read
 from noetl.engine.facts import Fact, ForBlock, ForChild, FrameParked, TaskDone
 from noetl.engine.loops import ToRead, ToStore
-from noetl.engine.moves import Decision
+from noetl.engine.moves import Decision, Work
 from noetl.engine.results import pick_results
 from noetl.engine.scopes import at_path, of_ctx, split
 from noetl.engine.snapshot import thaw
@@ -40,12 +40,35 @@ CACHED_BYTES: Final = 64 * 1024 * 1024  # of values that a worker keeps for its 
 PICKED_BYTES_MAX: Final = 1_048_576  # of all parts of one output that routing reads, in the log
 
 
+NamedRef: TypeAlias = tuple[str, dict[str, JSON]]  # the path of a mark, and its Ref
+
+
 class MissingValue(Exception):
     """A stored value cannot be read."""
 
     def __init__(self, name: str, error: NoetlError) -> None:
         message = f'the value of "{name}" is not in the result store: {error}'
         self.failure = Failure(kind="reference", message=message)
+
+
+def stored_reads(work: Work) -> list[NamedRef]:
+    """The marks that the tasks of the frame read."""
+    frame, place = work.frame, work.place
+    paths = paths_read(work.pipeline)
+    if place.breaks is not None:
+        paths = (*paths, *paths_of_conditions(place.breaks))
+    if not paths:
+        return []
+    trees: dict[str, tuple[JSON, ...]] = {
+        "ctx": (frame.ctx,), "step": (frame.step,), "iter": (place.iter, frame.iter),
+        "input": (place.input, frame.asked), "workload": (place.workload,),
+    }  # fmt: skip
+    wanted: dict[str, NamedRef] = {}
+    for path, below in paths:
+        for tree in trees[str(path[0])]:
+            for ref in marks_on(tree, path[1:], below=below):
+                wanted.setdefault(key_of(ref), (".".join(map(str, path)), ref))
+    return list(wanted.values())
 
 
 class StoredValues:
@@ -56,23 +79,13 @@ class StoredValues:
         self._marks: dict[int, JSON] = {}  # id of a value that was read → its mark
         self._values: dict[str, JSON] = {}  # by the key of their Ref; they keep the ids above valid
 
-    async def fill(self) -> None:
-        """Replace the marks that the tasks of the frame read. Raises MissingValue."""
+    async def fill(self, wanted: Iterable[NamedRef]) -> None:
+        """Replace these marks by their values. Raises MissingValue."""
         work = self._driver.work
-        pipeline, frame, place = work.pipeline, work.frame, work.place
-        trees: dict[str, tuple[JSON, ...]] = {
-            "ctx": (frame.ctx,), "step": (frame.step,), "iter": (place.iter, frame.iter),
-            "input": (place.input, frame.asked), "workload": (place.workload,),
-        }  # fmt: skip
-        wanted: dict[str, tuple[str, dict[str, JSON]]] = {}
-        for path, below in (*paths_read(pipeline), *paths_of_conditions(place.breaks)):
-            for tree in trees[str(path[0])]:
-                for ref in marks_on(tree, path[1:], below=below):
-                    wanted.setdefault(key_of(ref), (".".join(map(str, path)), ref))
-        values = await self._fetch(wanted.values())
-        if not values:
-            return
-        marks = {f"{root}.{path}": value for root in ("ctx", "step") for path, value in _marked(trees[root][0], values)}
+        frame, place = work.frame, work.place
+        values = await self._fetch(wanted)
+        roots = {"ctx": frame.ctx, "step": frame.step}
+        marks = {f"{root}.{path}": value for root, tree in roots.items() for path, value in _marked(tree, values)}
         marks |= {f"iter.{path}": value for path, value in _marked(frame.iter, values)}
         frame.ctx, frame.step, frame.iter = (filled(each, values) for each in (frame.ctx, frame.step, frame.iter))
         frame.asked = filled(frame.asked, values)
@@ -85,7 +98,7 @@ class StoredValues:
         )
         self._driver.work = replace(work, place=place)
 
-    async def _fetch(self, wanted: Iterable[tuple[str, dict[str, JSON]]]) -> dict[str, JSON]:
+    async def _fetch(self, wanted: Iterable[NamedRef]) -> dict[str, JSON]:
         for name, ref in wanted:
             key = key_of(ref)
             value = self._values[key] = await self._read(name, ref)
