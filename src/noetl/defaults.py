@@ -14,6 +14,7 @@ EMBEDDED_SLOTS: Final = 64  # calls at once in one process (D87); CPU-bound tool
 WORKER_SLOTS: Final = 16  # calls at once in a worker process
 WORKER_SLOTS_MAX: Final = 1_024
 STATE_BYTES: Final = 1 << 30  # of all executions in the memory of a server, as JSON
+TOOL_NICE: Final = 10  # how much lower the priority of programs of tasks is than that of their server
 SLOT_RESERVE: Final = 0.125  # the share of a pool's slots that one execution leaves to others
 EMBEDDED_GRACE_S: Final = 5.0  # for running calls when the embedded runtime closes
 WORKER_GRACE_S: Final = 10.0  # for running calls when a worker process stops

@@ -202,7 +202,9 @@ class Tool(Protocol):
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
     # It connects to addresses that a playbook names: its constructor takes the fields of AddressPolicy.
     connects: ClassVar[bool] = False
-    runs_programs: ClassVar[bool] = False  # of authors: its constructor takes `user`, a ToolUser or None
+    # It runs programs of authors: its constructor takes `user`, a ToolUser or None, and `nice`, how much lower their
+    # priority is than that of this process.
+    runs_programs: ClassVar[bool] = False
     # Which checks the worker makes on the output. "all": everything; "depth": only nesting, because the data
     # comes from a strict JSON decoder; "nothing": the tool has checked the data, and its own part is plain.
     unjudged: ClassVar[Literal["all", "depth", "nothing"]] = "all"
@@ -251,19 +253,23 @@ class Tools:
     """The installed tool kinds. A tool is imported at first use."""
 
     def __init__(
-        self, found: Mapping[str, ToolPoint], policy: AddressPolicy | None = None, user: ToolUser | None = None
+        self,
+        found: Mapping[str, ToolPoint],
+        policy: AddressPolicy | None = None,
+        user: ToolUser | None = None,
+        nice: int = 0,
     ) -> None:
         self._found = found
         self._policy = policy or AddressPolicy()
-        self._user = user
+        self._user, self._nice = user, nice
 
     @classmethod
-    def installed(cls, policy: AddressPolicy | None = None, user: ToolUser | None = None) -> Tools:
+    def installed(cls, policy: AddressPolicy | None = None, user: ToolUser | None = None, nice: int = 0) -> Tools:
         """All kinds with an entry point. `policy` limits where they connect to; default: AddressPolicy().
 
-        `user`: runs the programs of tasks; None: that of this process.
+        `user`: runs the programs of tasks; None: that of this process. `nice`: how much lower their priority is.
         """
-        return cls({point.name: point for point in entry_points("noetl.tools")}, policy, user)
+        return cls({point.name: point for point in entry_points("noetl.tools")}, policy, user, nice)
 
     @classmethod
     def built_in(cls) -> Tools:
@@ -289,6 +295,8 @@ class Tools:
         options = self._policy._asdict() if made.connects else {}
         if made.runs_programs and self._user is not None:
             options["user"] = self._user
+        if made.runs_programs and self._nice:
+            options["nice"] = self._nice
         tool: Tool = made(**options)
         return tool
 

@@ -64,6 +64,14 @@ class EmbeddedWorkerRegistry:
         return EMBEDDED_SLOTS
 
 
+def _installed_tools(settings: Settings, *, served: bool) -> Tools:
+    """Raises Rejected."""
+    user = settings.find_tool_user()
+    if not served:
+        return Tools.installed(user=user)
+    return Tools.installed(AddressPolicy.of_server(settings.networks), user, settings.tool_nice_level)
+
+
 class LocalServer:
     """An embedded runtime, and the services of its API.
 
@@ -74,7 +82,7 @@ class LocalServer:
         """`nats`: the address of the server's NATS, for triggers; None: it has none."""
         settings = Settings.from_environment()
         networks = settings.networks
-        tools = Tools.installed(AddressPolicy.of_server(networks) if served else None, settings.find_tool_user())
+        tools = _installed_tools(settings, served=served)
         kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
         hooks = RuntimeHooks(

@@ -23,6 +23,7 @@ from noetl.defaults import (
     SESSION_IDLE_HOURS,
     SLOT_RESERVE,
     STATE_BYTES,
+    TOOL_NICE,
 )
 from noetl.errors import Rejected
 from noetl.tool import ToolUser
@@ -49,6 +50,7 @@ OIDC_ROLES: Final = "NOETL_OIDC_ROLES"
 
 LEASE_MIN_S: Final = 1.0
 SLOT_RESERVE_MAX: Final = 0.9
+TOOL_NICE_MAX: Final = 19
 SESSION_HOURS_MIN: Final = 0.1
 SESSION_HOURS_MAX: Final = 24 * 31
 BYTES_LIMIT: Final = 1 << 40
@@ -168,6 +170,17 @@ class Settings(Struct, frozen=True, kw_only=True):
             read_by="workers, servers on a file, `noetl run`",
         ),
     ] = ""
+    tool_nice: Annotated[
+        str,
+        Variable(
+            "NOETL_TOOL_NICE",
+            "How much lower the priority of the programs of `python`, `shell`, `quantum` and `mcp` tasks is than that"
+            " of the server or worker that starts them, from 0 to 19, so that tasks that compute do not delay other"
+            " executions. Programs of `noetl run` have the priority of the command.",
+            f"`{TOOL_NICE}`",
+            read_by="workers, servers on a file",
+        ),
+    ] = str(TOOL_NICE)
     secret_variables: Annotated[
         str,
         Variable(
@@ -404,6 +417,15 @@ class Settings(Struct, frozen=True, kw_only=True):
         if not 0 <= size < BYTES_LIMIT:
             raise Rejected("bad-setting", f"NOETL_STATE_BYTES must be {wanted}")
         return int(size)
+
+    @property
+    def tool_nice_level(self) -> int:
+        """Raises Rejected."""
+        wanted = f"a number from 0 to {TOOL_NICE_MAX}, such as {TOOL_NICE}"
+        level = _number("NOETL_TOOL_NICE", self.tool_nice, wanted)
+        if not 0 <= level <= TOOL_NICE_MAX:
+            raise Rejected("bad-setting", f"NOETL_TOOL_NICE must be {wanted}")
+        return int(level)
 
     @property
     def keep_days(self) -> float | None:

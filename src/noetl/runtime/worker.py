@@ -92,7 +92,8 @@ class WorkerRuntime:
         self.isolated = identity is not None
         inbox = inbox_of(identity.pool) if identity is not None and identity.pool else ""
         self.connection = NatsConnection(options.nats, self.name, clock, inbox=inbox)
-        tools = Tools.installed(AddressPolicy.of_server(settings.networks), settings.find_tool_user())
+        policy = AddressPolicy.of_server(settings.networks)
+        tools = Tools.installed(policy, settings.find_tool_user(), settings.tool_nice_level)
         programs = CompiledPlaybooks(LinkPlaybooks(self.connection, identity), tools.kinds())
         self.instruments = Instrumentation(clock, "worker") if server is None else server.instruments
         self._server = server

@@ -59,11 +59,11 @@ class ConnectionOptions(NamedTuple):
 class McpClient:
     """Connects for each call: servers may keep state, and executions must not share it."""
 
-    def __init__(self, policy: AddressPolicy, user: ToolUser | None) -> None:
-        """`user`: runs the programs of servers; None: that of this process."""
+    def __init__(self, policy: AddressPolicy, user: ToolUser | None, nice: int) -> None:
+        """`user`: runs the programs of servers; None: that of this process. `nice`: their priority is so much lower."""
         self._policy = policy
         self._session: aiohttp.ClientSession | None = None
-        self._guards = GuardPool(user)
+        self._guards = GuardPool(user, nice)
 
     async def close(self) -> None:
         await self._guards.close()

@@ -117,9 +117,11 @@ tool: search
 arguments: {query: orders}
 """
 
-    def __init__(self, *, allow_private: bool = True, allow: Sequence[str] = (), user: ToolUser | None = None) -> None:
+    def __init__(
+        self, *, allow_private: bool = True, allow: Sequence[str] = (), user: ToolUser | None = None, nice: int = 0
+    ) -> None:
         self._policy = AddressPolicy(allow_private, tuple(allow))
-        self._user = user
+        self._user, self._nice = user, nice
         self._client: McpClient | None = None
 
     async def run(self, input: McpInput, call: Call) -> Output:
@@ -147,7 +149,7 @@ arguments: {query: orders}
         if self._client is None:
             from noetl.tools.mcp.client import McpClient  # imports the SDK, which is slow
 
-            self._client = McpClient(self._policy, self._user)
+            self._client = McpClient(self._policy, self._user, self._nice)
         return self._client
 
     async def close(self) -> None:

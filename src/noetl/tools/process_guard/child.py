@@ -83,6 +83,8 @@ def main() -> None:
     control.set_inheritable(False)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # drops one that came while it was blocked
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    nice = int(sys.argv[2])
+    os.nice(nice)  # programs inherit it
     _become_subreaper()
     _raise_priority()
     _limit_processes()
@@ -95,7 +97,7 @@ def main() -> None:
     poll.register(woken, select.POLLIN)
     try:
         while True:
-            _serve(control, woken, poll)
+            _serve(control, woken, poll, nice)
     except (WorkerGone, OSError):
         os._exit(0)
 
@@ -107,7 +109,7 @@ def _become_subreaper() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def _serve(control: socket.socket, woken: int, poll: select.poll) -> None:
+def _serve(control: socket.socket, woken: int, poll: select.poll, nice: int) -> None:
     """Run one program, until it and all processes that it has started have ended."""
     message, fds, _, _ = socket.recv_fds(control, 1, 4)
     for each in fds:
@@ -132,7 +134,7 @@ def _serve(control: socket.socket, woken: int, poll: select.poll) -> None:
     over_limit = False
     try:
         control.sendall(b"started %d\n" % program)
-        over_limit = _wait(control, program, woken, poll)
+        over_limit = _wait(control, program, woken, poll, nice)
     finally:
         status = _sweep(program, woken, poll)  # also if the worker has died
     control.sendall(b"ended " + (b"crowded" if over_limit else status) + b"\n")
@@ -248,8 +250,28 @@ def _become(user: dict[str, Any], cwd: str) -> None:
         os._exit(1)
 
 
-def _wait(control: socket.socket, program: int, woken: int, poll: select.poll) -> bool:
+def _lower_session(program: int, nice: int) -> bool:
+    """Lower the priority of the program's session; False: try again later.
+
+    Where Linux groups processes by session ("autogroup"), the priority of a process counts in its session only.
+    """
+    if nice:
+        try:
+            file = os.open(f"/proc/{program}/autogroup", os.O_WRONLY)
+            try:
+                os.write(file, b"%d" % nice)
+            finally:
+                os.close(file)
+        except BlockingIOError:
+            return False  # a user may do it ten times a second
+        except OSError:
+            pass  # the system does not group them, or the program has ended
+    return True
+
+
+def _wait(control: socket.socket, program: int, woken: int, poll: select.poll, nice: int) -> bool:
     """Wait until the program has ended or must be ended. True: it has too many processes."""
+    lowered = _lower_session(program, nice)
     poll.register(control, select.POLLIN)
     until = count_at = 0.0  # processes are counted until then; 0: they are not counted
     try:
@@ -260,6 +282,7 @@ def _wait(control: socket.socket, program: int, woken: int, poll: select.poll) -
                 if not messages or END in messages:
                     return False
                 until = time.monotonic() + WATCH_S
+                lowered = lowered or _lower_session(program, nice)
             if woken in ready:
                 _drain(woken)
                 _reap_adopted(program)

@@ -70,12 +70,15 @@ class ProcessGuard(asyncio.Protocol):
         self._watched_at = 0.0  # time of the last WATCH message
 
     @classmethod
-    async def start(cls, user: ToolUser | None = None) -> ProcessGuard:
-        """`user`: of its programs; the guard itself stays what it is. Raises OSError if no process can be started."""
+    async def start(cls, user: ToolUser | None = None, nice: int = 0) -> ProcessGuard:
+        """`user`: of its programs; the guard itself stays what it is. `nice`: how much lower their priority is.
+
+        Raises OSError if no process can be started.
+        """
         loop = asyncio.get_running_loop()
         ours, theirs = socket.socketpair()
         try:
-            guard = cls(ours, _start_process(theirs.fileno()), user)
+            guard = cls(ours, _start_process(theirs.fileno(), nice), user)
         except BaseException:
             ours.close()
             raise
@@ -222,12 +225,12 @@ async def _wait_for_exit(loop: AbstractEventLoop, process: subprocess.Popen[byte
         os.close(handle)
 
 
-def _start_process(channel: int) -> subprocess.Popen[bytes]:
+def _start_process(channel: int, nice: int = 0) -> subprocess.Popen[bytes]:
     """Signals of the worker's terminal, such as Ctrl-C, do not reach it, not even before it has its own session."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the guard drops it and unblocks it
     try:
         return subprocess.Popen(
-            [sys.executable, "-I", "-S", "-X", "utf8", str(CHILD), str(channel)],
+            [sys.executable, "-I", "-S", "-X", "utf8", str(CHILD), str(channel), str(nice)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
@@ -250,9 +253,9 @@ def new_folder(prefix: str, user: ToolUser | None) -> str:
 class GuardPool:
     """Idle guards."""
 
-    def __init__(self, user: ToolUser | None = None) -> None:
-        """`user`: runs the programs; None: that of this process."""
-        self._user = user
+    def __init__(self, user: ToolUser | None = None, nice: int = 0) -> None:
+        """`user`: runs the programs; None: that of this process. `nice`: how much lower their priority is."""
+        self._user, self._nice = user, nice
         self._idle: list[ProcessGuard] = []
         self._closing: set[asyncio.Task[None]] = set()
 
@@ -263,7 +266,7 @@ class GuardPool:
             if not guard.dead:
                 return guard
             self._close(guard)
-        return await ProcessGuard.start(self._user)
+        return await ProcessGuard.start(self._user, self._nice)
 
     def new_folder(self, prefix: str) -> str:
         """An empty folder in which programs may write. The caller removes it."""

@@ -274,11 +274,11 @@ class PythonPool:
     If several playbooks use it, an unused process is kept ready for the next one.
     """
 
-    def __init__(self, size: int, user: ToolUser | None = None) -> None:
+    def __init__(self, size: int, user: ToolUser | None = None, nice: int = 0) -> None:
         self.size = size
         self._free = asyncio.Semaphore(size)
         self._idle: list[PythonChild] = []
-        self._guards = GuardPool(user)
+        self._guards = GuardPool(user, nice)
         self._ending: set[asyncio.Task[None]] = set()
         self._spare: asyncio.Task[PythonChild | None] | None = None
         self._first: object = None  # the first playbook

@@ -126,9 +126,9 @@ code: |
       return {"sum": sum(numbers)}
 """
 
-    def __init__(self, children: int | None = None, user: ToolUser | None = None) -> None:
+    def __init__(self, children: int | None = None, user: ToolUser | None = None, nice: int = 0) -> None:
         self._children = children  # None: one for each CPU core (D87)
-        self._user = user
+        self._user, self._nice = user, nice
         self._pool: PythonPool | None = None
         self._environments: Environments | None = None
 
@@ -189,7 +189,7 @@ code: |
 
             from noetl.tools.python.pool import PythonPool
 
-            self._pool = PythonPool(self._children or os.cpu_count() or 1, self._user)
+            self._pool = PythonPool(self._children or os.cpu_count() or 1, self._user, self._nice)
         return self._pool
 
     async def close(self) -> None:

@@ -120,8 +120,8 @@ circuit: |
   c = measure q;
 """
 
-    def __init__(self, user: ToolUser | None = None) -> None:
-        self._user = user
+    def __init__(self, user: ToolUser | None = None, nice: int = 0) -> None:
+        self._user, self._nice = user, nice
         self._pool: PythonPool | None = None
         self._runs: dict[str, asyncio.Task[Output]] = {}  # by id, oldest first
 
@@ -208,7 +208,7 @@ circuit: |
         if self._pool is None:
             from noetl.tools.python.pool import PythonPool
 
-            self._pool = PythonPool(1, self._user)  # one run uses all CPU cores
+            self._pool = PythonPool(1, self._user, self._nice)  # one run uses all CPU cores
         return self._pool
 
     async def close(self) -> None:

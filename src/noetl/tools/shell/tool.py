@@ -124,9 +124,9 @@ argv: [sort, -n]
 stdin: "10\\n9\\n"
 """
 
-    def __init__(self, processes: int | None = None, user: ToolUser | None = None) -> None:
+    def __init__(self, processes: int | None = None, user: ToolUser | None = None, nice: int = 0) -> None:
         self._processes = processes  # None: one for each CPU core (D87)
-        self._user = user
+        self._user, self._nice = user, nice
         self._free: Semaphore | None = None
         self._guards: GuardPool | None = None
 
@@ -180,7 +180,7 @@ stdin: "10\\n9\\n"
         if self._guards is None:
             from noetl.tools.process_guard.guard import GuardPool
 
-            self._guards = GuardPool(self._user)
+            self._guards = GuardPool(self._user, self._nice)
         return self._guards
 
     async def close(self) -> None:

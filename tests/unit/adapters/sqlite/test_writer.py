@@ -98,6 +98,24 @@ def test_the_thread_is_there_only_when_something_has_to_be_waited_for(tmp_path: 
     assert threads() == []
 
 
+def test_the_thread_does_not_count_its_wait_for_the_lock_of_the_interpreter_as_a_wait_for_the_disk(
+    tmp_path: Path,
+) -> None:
+    clock = FakeClock(tick_s=0.5)
+
+    async def work(database: Database) -> None:
+        owner = await begun(database, "e")
+        store = SqliteStore(database)
+        await busy(database)
+        assert len(threads()) == 1
+        before = clock.readings
+        for seq in range(2, 6):
+            assert await store.append([append("e", seq, owner)]) == [None]
+        assert clock.readings == before, "SQLite measures commits of the thread"
+
+    on_file(tmp_path / "noetl.db", work, clock)
+
+
 @CLOCKS
 def test_a_full_disk_is_told_as_such_and_when_there_is_space_everything_goes_on(
     clock: FakeClock, tmp_path: Path
