@@ -124,7 +124,9 @@ class Dispatch:
         runs: dict[str, bool] = {}  # run → whether to examine all of it
         failed: set[str] = set()
         for fact in committed:
-            match fact:
+            if type(fact) not in DISPATCHING:
+                continue
+            match fact:  # the most frequent first
                 case facts.StepScheduled(run=run):
                     runs[run] = True
                 case facts.IterationDone(run=run) | facts.IterationFailed(run=run):

@@ -52,7 +52,7 @@ from noetl.control.snapshots import Snapshots, read_snapshot
 from noetl.engine import Event, Recorded, agenda_of, handle
 from noetl.engine.commands import LEVEL, Command, Decide, Exceed, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
-from noetl.engine.facts import Requested
+from noetl.engine.facts import Fact, Requested
 from noetl.engine.limits import Permit
 from noetl.engine.moves import work_of
 from noetl.engine.saved import saved_in
@@ -426,8 +426,8 @@ class Control:
 
     async def _record(self, live: LiveExecution, events: list[Event]) -> None:
         """Commit the events, and do the work that follows a commit."""
+        facts = tuple([event.fact for event in events])
         if events:
-            facts = tuple([event.fact for event in events])
             body = encode_facts(facts)
             live.unsaved_bytes += len(body)
             append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status, encoded=body)
@@ -442,7 +442,7 @@ class Control:
             if (refused := (await self.store.append([append]))[0]) is not None:
                 raise refused
             failpoint("control.after-commit")
-        self._on_commit(live, events)
+        self._on_commit(live, events, [fact for fact in facts if type(fact) in FOLLOWED])
         if self.snapshots.is_due(live):
             await self.snapshots.save(live)
 
@@ -463,21 +463,21 @@ class Control:
         live.inbox.clear()
         live.busy = False
 
-    def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:
-        facts = [fact for event in events if type(fact := event.fact) in FOLLOWED]
-        if facts:
-            self.dispatch.on_commit(live, facts)
+    def _on_commit(self, live: LiveExecution, events: list[Event], followed: list[Fact]) -> None:
+        """`followed`: the facts of the events that need more work."""
+        if followed:
+            self.dispatch.on_commit(live, followed)
         if live.agenda and (waiting := delegated(live.agenda)):
             self.dispatch.enqueue(live, waiting)
-        if facts:
-            self.loops.on_commit(live, facts)
+        if followed:
+            self.loops.on_commit(live, followed)
         if live.program.limited:
             self.limits.on_commit(live, events)
         for hook in self._hooks.on_commit:
             hook(live, events)
         if live.state.parent is not None and not live.state.live:
             failpoint("control.before-wake")
-        for fact in facts:
+        for fact in followed:
             kind = type(fact)
             if kind in RELAYED:
                 self.children.on_fact(live.state, fact)

@@ -45,8 +45,11 @@ class LoopData:
         for fact in facts:
             if type(fact) not in LOOPING:
                 continue
-            match fact:
-                case StepScheduled(run=run, loop=True) | PermitGranted(run=str(run)) | HoldReleased(at=run):
+            match fact:  # the most frequent first
+                case StepScheduled(run=run, loop=is_loop):
+                    if is_loop:
+                        scheduled.append(run)
+                case PermitGranted(run=str(run)) | HoldReleased(at=run):
                     scheduled.append(run)
                 case PermitGranted():
                     scheduled += live.state.runs

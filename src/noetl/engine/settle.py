@@ -72,9 +72,8 @@ def end_delegation(agenda: Agenda, state: State, decision: str, *, again: bool) 
 
 def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
     """Add what may need a decision after this fact, which has just been applied."""
-    put = _PUT_ON.get(type(fact))
-    if put is not None:
-        put(agenda, state, fact)
+    if (kind := type(fact)) in _PUT_ON:
+        _PUT_ON[kind](agenda, state, fact)
 
 
 def _put_task(agenda: Agenda, state: State, fact: facts.TaskDone) -> None:
