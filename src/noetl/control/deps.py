@@ -47,8 +47,11 @@ class ProgramSource(Protocol):
 class OwnershipRegistry(Protocol):
     """The executions that this process may write."""
 
-    async def number(self, execution_id: str) -> int:
-        """The owner number for our appends. Raises Unavailable or Rejected when another process owns it."""
+    async def number(self, execution_id: str, *, is_new: bool = False) -> int:
+        """The owner number for our appends. Raises Unavailable or Rejected when another process owns it.
+
+        `is_new`: its id has just been made, so that no other process can own it.
+        """
         ...
 
     def is_current(self, execution_id: str, number: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import inf
@@ -22,7 +22,7 @@ from noetl.control.live_execution import (
     lost_workers,
     pool_of,
 )
-from noetl.engine import Event, facts
+from noetl.engine import facts
 from noetl.engine.commands import Lose
 from noetl.engine.delegation import is_decision
 from noetl.engine.moves import due, due_of
@@ -73,8 +73,8 @@ SHARES = 8  # of a window: an execution has at most one share of pointers ahead 
 
 
 # Facts after which frames may be due, or are no longer in flight. Most facts are none of them.
-_DISPATCHING = frozenset({
-    facts.IterationDone, facts.IterationFailed, facts.StepScheduled, facts.LoopStarted, facts.LoopDone,
+DISPATCHING = frozenset({
+    facts.Requested, facts.IterationDone, facts.IterationFailed, facts.StepScheduled, facts.LoopStarted, facts.LoopDone,
     facts.FrameResumed, facts.StepFailed, facts.PermitGranted, facts.HoldReleased, facts.BreakpointSet,
     facts.Resumed, facts.Retried,
 })  # fmt: skip
@@ -110,28 +110,30 @@ class Dispatch:
         self._is_full_of = hooks.is_full
         self._use_own_slot = hooks.use_own_slot
         self._on_lost = on_lost
-        self._pools: dict[str, _Pool] = {}
+        self._pools: defaultdict[str, _Pool] = defaultdict(_Pool)
         self._held: dict[str, tuple[int, float]] = {}  # worker → its recent maximum of frames, and when
         self.lost = 0  # frames whose pointer or worker was lost, since the start
 
     # Due frames
 
-    def on_commit(self, live: LiveExecution, events: Sequence[Event]) -> None:
-        """Enqueue frames that became due. The cost depends on the events, not on the execution."""
-        if events and isinstance(first := events[0].fact, facts.Requested) and first.fork is not None:
-            self.enqueue_all(live)  # most of its frames have already ended
-            return
+    def on_commit(self, live: LiveExecution, committed: Iterable[facts.Fact]) -> None:
+        """Enqueue frames that became due. The cost depends on the facts, not on the execution.
+
+        `committed`: the facts of the commit, at least those in `DISPATCHING`.
+        """
         runs: dict[str, bool] = {}  # run → whether to examine all of it
         failed: set[str] = set()
-        for event in events:
-            fact = event.fact
-            if type(fact) not in _DISPATCHING:
+        for fact in committed:
+            if type(fact) not in DISPATCHING:
                 continue
-            match fact:
-                case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
-                    runs.setdefault(run, False)
+            match fact:  # the most frequent first
                 case facts.StepScheduled(run=run):
                     runs[run] = True
+                case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
+                    runs.setdefault(run, False)
+                case facts.Requested(fork=facts.ForkOrigin()):
+                    self.enqueue_all(live)  # most of its frames have already ended
+                    return
                 case facts.LoopStarted(run=run):
                     runs[run] = True
                     if live.opening.pop(run, None) is not None:
@@ -188,13 +190,7 @@ class Dispatch:
                 if ready is None:
                     ready = live.ready[pool] = OrderedDict()
                 ready[frame] = None
-                self._pool(pool).ring[live.id] = live
-
-    def _pool(self, name: str) -> _Pool:
-        pool = self._pools.get(name)
-        if pool is None:
-            pool = self._pools[name] = _Pool()
-        return pool
+                self._pools[pool].ring[live.id] = live
 
     def _window(self, pool: str) -> int:
         """Twice the slots of its workers."""
@@ -202,7 +198,7 @@ class Dispatch:
 
     def _is_full(self, pool: str) -> bool:
         """Whether all slots of the pool are busy."""
-        return self._pool(pool).held >= self._window(pool) // 2 if self._is_full_of is None else self._is_full_of(pool)
+        return self._pools[pool].held >= self._window(pool) // 2 if self._is_full_of is None else self._is_full_of(pool)
 
     def share_of(self, pool: str) -> int:
         """The frames of a pool that one execution may have in flight: it leaves the reserve to others."""
@@ -221,7 +217,7 @@ class Dispatch:
 
     def next_for(self, live: LiveExecution, pool: str) -> str | None:
         """A frame for a worker with a free slot; None: the worker takes a pointer from the queue instead."""
-        found = self._pool(pool)
+        found = self._pools[pool]
         ring = found.ring
         if found.unclaimed > live.unclaimed.get(pool, 0) or len(ring) > (live.id in ring):
             live.streak += 1
@@ -242,7 +238,7 @@ class Dispatch:
                 found = frame if is_due(live, frame) else None
         if not ready:
             live.ready.pop(pool, None)
-            self._pool(pool).ring.pop(live.id, None)
+            self._pools[pool].ring.pop(live.id, None)
         return found
 
     async def pump(self) -> None:
@@ -290,7 +286,7 @@ class Dispatch:
             pool = pool or pool_of(live, frame)
             live.in_pool[pool] = live.in_pool.get(pool, 0) + 1
         if before is None or not before.worker:
-            self._pool(pool).held += 1
+            self._pools[pool].held += 1
         if pool in live.ready:
             live.ready[pool].pop(frame, None)
         now = self._clock.monotonic()
@@ -306,7 +302,7 @@ class Dispatch:
             return
         live.in_pool[before.pool] -= 1
         if before.worker:
-            self._pool(before.pool).held -= 1
+            self._pools[before.pool].held -= 1
         else:
             self._claimed(live, before)
 

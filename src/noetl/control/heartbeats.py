@@ -45,13 +45,14 @@ class Timers:
 
     def on_fact(self, execution_id: str, fact: Fact) -> None:
         """Add a timer if a committed fact names an instant."""
-        match fact:
-            case FrameParked(until=ForTime(at=at), frame=frame, call=call):
-                self._add(at, execution_id, Wake(frame=frame, call=call))
-            case StepStarted(timeout_at=datetime() as at, run=run):
-                self._add(at, execution_id, Expire(run=run))
-            case StepScheduled(deadline_at=datetime() as at, run=run):
-                self._add(at, execution_id, Expire(run=run))
+        if isinstance(fact, StepStarted):
+            if fact.timeout_at is not None:
+                self._add(fact.timeout_at, execution_id, Expire(run=fact.run))
+        elif isinstance(fact, StepScheduled):
+            if fact.deadline_at is not None:
+                self._add(fact.deadline_at, execution_id, Expire(run=fact.run))
+        elif isinstance(fact, FrameParked) and isinstance(fact.until, ForTime):
+            self._add(fact.until.at, execution_id, Wake(frame=fact.frame, call=fact.call))
 
     def _add(self, at: datetime, execution_id: str, command: Command) -> None:
         self._count += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -99,38 +99,38 @@ class PendingRead(Struct, frozen=True):
 Item: TypeAlias = PendingCommand | PendingRead
 
 
-class LiveExecution:
+class LiveExecution(Struct, eq=False, weakref=True):
     """Two tasks never use it at the same time during a commit: all access goes through its inbox."""
 
-    def __init__(self, execution_id: str, program: Program, owner: int) -> None:
-        self.id = execution_id
-        self.program = program
-        self.owner = owner  # our number
-        self.state = State(execution_id=execution_id)
-        self.agenda: Agenda = {}
-        self.inbox: deque[Item] = deque()
-        self.busy = False
-        self.abandoned = False  # its state may differ from the log: it must no longer be used
-        # Pool → frames to dispatch, in order. A plain dict would skip all that were taken to find its first one.
-        self.ready: dict[str, OrderedDict[str, None]] = {}
-        self.in_flight: dict[str, DispatchedFrame] = {}
-        self.in_pool: dict[str, int] = {}  # pool → frames in flight
-        self.lost: dict[str, LostWorkers] = {}  # by frame
-        self.unclaimed: dict[str, int] = {}  # pool → pointers in flight that no worker has claimed yet
-        self.quiet_until = 0.0  # on our monotonic clock: until then workers report the frames they hold
-        self.leads = 0  # callers that have committed for others
-        self.streak = 0  # frames granted without a pointer while other executions waited
-        self.dispatched = 0
-        self.opening: dict[str, dict[str, JSON]] = {}  # run → the Ref of the items that a worker reads
-        self.permits: dict[str, Permit] = {}  # that it holds or waits for, by id
-        self.closing: set[str] = set()  # runs of loops whose results a worker evaluates
-        self.waits: tuple[PersonWait, ...] = ()  # as its head shows them
-        self.unaware: set[str] = set()  # frames in flight that were granted before a breakpoint was set
-        self.told: set[object] = set()  # notifications that no longer need to be started
-        self.started_at: datetime | None = None  # None: not read from the log yet
-        self.unsaved_bytes = 0  # of the log since the last snapshot
-        self.saved_bytes = 0  # size of the last snapshot
-        self.excess: Failure | None = None  # the limit that its state exceeds: it ends with the next commit
+    id: str
+    program: Program
+    owner: int  # our number
+    state: State
+    agenda: Agenda = {}
+    inbox: list[Item] = []
+    busy: bool = False
+    abandoned: bool = False  # its state may differ from the log: it must no longer be used
+    # Pool → frames to dispatch, in order. A plain dict would skip all that were taken to find its first one.
+    ready: dict[str, OrderedDict[str, None]] = {}
+    in_flight: dict[str, DispatchedFrame] = {}
+    in_pool: dict[str, int] = {}  # pool → frames in flight
+    lost: dict[str, LostWorkers] = {}  # by frame
+    unclaimed: dict[str, int] = {}  # pool → pointers in flight that no worker has claimed yet
+    quiet_until: float = 0.0  # on our monotonic clock: until then workers report the frames they hold
+    leads: int = 0  # callers that have committed for others
+    streak: int = 0  # frames granted without a pointer while other executions waited
+    dispatched: int = 0
+    opening: dict[str, dict[str, JSON]] = {}  # run → the Ref of the items that a worker reads
+    permits: dict[str, Permit] = {}  # that it holds or waits for, by id
+    closing: set[str] = set()  # runs of loops whose results a worker evaluates
+    waits: tuple[PersonWait, ...] = ()  # as its head shows them
+    unaware: set[str] = set()  # frames in flight that were granted before a breakpoint was set
+    told: set[object] = set()  # notifications that no longer need to be started
+    started_at: datetime | None = None  # None: not read from the log yet
+    unsaved_bytes: int = 0  # of the log since the last snapshot
+    saved_bytes: int = 0  # size of the last snapshot
+    due_bytes: int = 0  # `unsaved_bytes` at which the next snapshot is due; 0: not computed yet
+    excess: Failure | None = None  # the limit that its state exceeds: it ends with the next commit
 
     @property
     def state_bytes(self) -> int:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from noetl.control.live_execution import LiveExecution
-from noetl.engine import Event
 from noetl.engine.commands import StartLoop
 from noetl.engine.facts import Fact, HoldReleased, IterationDone, IterationFailed, PermitGranted, StepScheduled
 from noetl.engine.limits import is_waiting
@@ -29,7 +28,8 @@ if TYPE_CHECKING:
     from noetl.control.executions import Control
 
 
-_LOOPING = frozenset({StepScheduled, PermitGranted, HoldReleased, IterationDone, IterationFailed})
+# Facts after which a loop may start or end
+LOOPING = frozenset({StepScheduled, PermitGranted, HoldReleased, IterationDone, IterationFailed})
 
 
 class LoopData:
@@ -38,15 +38,18 @@ class LoopData:
     def __init__(self, control: Control) -> None:
         self._control = control
 
-    def on_commit(self, live: LiveExecution, events: Iterable[Event]) -> None:
+    def on_commit(self, live: LiveExecution, facts: Iterable[Fact]) -> None:
+        """`facts`: of the commit, at least those in `LOOPING`."""
         scheduled: list[str] = []
         iterated: dict[str, None] = {}
-        for event in events:
-            fact = event.fact
-            if type(fact) not in _LOOPING:
+        for fact in facts:
+            if type(fact) not in LOOPING:
                 continue
-            match fact:
-                case StepScheduled(run=run, loop=True) | PermitGranted(run=str(run)) | HoldReleased(at=run):
+            match fact:  # the most frequent first
+                case StepScheduled(run=run, loop=is_loop):
+                    if is_loop:
+                        scheduled.append(run)
+                case PermitGranted(run=str(run)) | HoldReleased(at=run):
                     scheduled.append(run)
                 case PermitGranted():
                     scheduled += live.state.runs

@@ -87,7 +87,8 @@ class PartitionOwners:
             await self._store.let_go(self._server, range(self._count))
             await self._store.servers(self._server, 0.0)
 
-    async def number(self, execution_id: str) -> int:
+    async def number(self, execution_id: str, *, is_new: bool = False) -> int:
+        del is_new
         partition = partition_of(execution_id, self._count)
         if partition not in self._owned:
             raise Unavailable(f"this server does not own partition {partition}")
@@ -116,10 +117,10 @@ class ExecutionOwners:
         self._ownership = ownership
         self._owned: dict[str, int] = {}
 
-    async def number(self, execution_id: str) -> int:
+    async def number(self, execution_id: str, *, is_new: bool = False) -> int:
         number = self._owned.get(execution_id)
         if number is None:
-            number = self._owned[execution_id] = await self._ownership.hold(execution_id)
+            number = self._owned[execution_id] = await self._ownership.hold(execution_id, is_new=is_new)
         return number
 
     def is_current(self, execution_id: str, number: int) -> bool:

@@ -34,11 +34,13 @@ class Snapshots:
 
     def is_due(self, live: LiveExecution) -> bool:
         """Whether the log has grown enough since the last snapshot."""
+        if live.unsaved_bytes < live.due_bytes:
+            return False
         limit, saved = live.program.limits["state_bytes"], live.saved_bytes
         growth = max(self._control.settings.snapshot_bytes, GROWTH_FACTOR * saved)
-        growth = min(growth, max(limit - saved, limit // OVERSHOOT))
+        live.due_bytes = min(growth, max(limit - saved, limit // OVERSHOOT))
         # A finished execution is read at most once more.
-        return live.unsaved_bytes >= growth and live.state.live
+        return live.unsaved_bytes >= live.due_bytes and live.state.live
 
     async def save(self, live: LiveExecution) -> None:
         """After a commit, while the execution is busy: other executions continue, and its state does not change."""
@@ -51,7 +53,7 @@ class Snapshots:
             self._check_all(live, total)
 
     def _take(self, live: LiveExecution, body: bytes) -> None:
-        live.unsaved_bytes, live.saved_bytes = 0, len(body)
+        live.unsaved_bytes, live.saved_bytes, live.due_bytes = 0, len(body), 0
         self._control.spawn(self._save(live.id, Snapshot(live.state.seq, schema(), body)))
 
     async def _save(self, execution_id: str, snapshot: Snapshot) -> None:

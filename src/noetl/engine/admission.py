@@ -134,10 +134,11 @@ def admitted(
     """The firing of a step whose tokens are admitted."""
     if state.fired >= program.limits["firings"]:
         return over_limit(program, "firings", state.fired + 1)
+    name = step.name
     return facts.StepScheduled(
-        run=run_id(step.name, state.firings.get(step.name, 0) + 1),
-        step=step.name,
-        tokens=tuple(token.id for token in tokens),
+        run=run_id(name, state.firings.get(name, 0) + 1),
+        step=name,
+        tokens=tuple([token.id for token in tokens]),
         input=input,
         deadline_at=tokens[0].deadline_at,
         loop=step.pipeline.loop is not None,

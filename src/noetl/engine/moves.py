@@ -161,7 +161,7 @@ def work_of(program: Program, state: State, frame: str) -> Work:
     owner, index = frame_parts(frame)
     run = state.runs[owner]
     pipeline = program.pipeline(run.step, block=run.block)
-    around = iteration(program, state, run, index)
+    around = None if index is None and run.parent is None else iteration(program, state, run, index)
     stored = run.loop.ref if run.loop is not None and run.loop.items is None else None
     place = FramePlace(
         execution_id=state.execution_id,

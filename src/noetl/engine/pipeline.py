@@ -398,6 +398,8 @@ def _own_error(turn: _Turn, rule: CompiledRule, output: Output) -> Failure:
 def _next(work: Work, directive: Directive, rule: CompiledRule | None) -> int:
     pc = work.frame.pc
     match directive:
+        case "continue" | "skip":
+            return pc + 1 if pc + 1 < len(work.pipeline.tasks) else -1
         case "retry":
             return pc
         case "jump":
@@ -406,8 +408,6 @@ def _next(work: Work, directive: Directive, rule: CompiledRule | None) -> int:
             return rule.to
         case "break" | "fail":
             return -1
-        case "continue" | "skip":
-            return pc + 1 if pc + 1 < len(work.pipeline.tasks) else -1
 
 
 def _skipped(turn: _Turn, rule: CompiledRule) -> TaskDone:

@@ -33,7 +33,6 @@ Matter: TypeAlias = Literal["run", "frame", "tokens", "delegated"]
 Agenda: TypeAlias = dict[tuple[Matter, str, int | None], dict[str, None] | None]  # TOKENS → which tokens
 TOKENS: tuple[Matter, str, int | None] = ("tokens", "", None)
 DELEGATED: tuple[Matter, str, int | None] = ("delegated", "", None)  # → the decisions that wait for a worker (D91)
-_APART = (TOKENS, DELEGATED)  # decided after the runs
 
 
 def agenda_of(state: State) -> Agenda:
@@ -73,15 +72,15 @@ def end_delegation(agenda: Agenda, state: State, decision: str, *, again: bool) 
 
 def put_on(agenda: Agenda, state: State, fact: Fact) -> None:
     """Add what may need a decision after this fact, which has just been applied."""
-    put = _PUT_ON.get(type(fact))
-    if put is not None:
-        put(agenda, state, fact)
+    if (kind := type(fact)) in _PUT_ON:
+        _PUT_ON[kind](agenda, state, fact)
 
 
 def _put_task(agenda: Agenda, state: State, fact: facts.TaskDone) -> None:
     if fact.next < 0:
         agenda["frame", *frame_parts(fact.frame)] = None
-    _stir(agenda, state, fact.set)
+    if fact.set:
+        _stir(agenda, state, fact.set)
 
 
 def _put_parked(agenda: Agenda, _state: State, fact: facts.FrameParked) -> None:
@@ -107,7 +106,8 @@ def _put_iteration(agenda: Agenda, state: State, fact: facts.IterationDone | fac
 def _put_writes(
     agenda: Agenda, state: State, fact: facts.NextEvaluated | facts.LoopDone | facts.FrameResumed | facts.ScopeChanged
 ) -> None:
-    _stir(agenda, state, fact.set)
+    if fact.set:
+        _stir(agenda, state, fact.set)
 
 
 def _put_permitted(agenda: Agenda, state: State, fact: facts.PermitGranted) -> None:
@@ -170,7 +170,7 @@ def _stir(agenda: Agenda, state: State, written: dict[str, JSON]) -> None:
 
     The cost depends only on these tokens.
     """
-    if not written or not state.watched:
+    if not state.watched:
         return
     found: dict[str, None] = {}
     for path in of_ctx(written):
@@ -187,16 +187,17 @@ def _stir(agenda: Agenda, state: State, written: dict[str, JSON]) -> None:
 
 
 def settle(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
-    if not state.live or state.held is not None:
+    if (state.status != "running" and not state.live) or state.held is not None:
         return None
     fact = _following(program, state, agenda, at)
     return ending(state, fact) if type(fact) is facts.Finished else fact
 
 
 def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> Fact | None:
-    if (fact := _of_runs(program, state, agenda, at)) is not None or state.status != "running":
+    fact = _of_runs(program, state, agenda, at) if agenda else None
+    if fact is not None or state.status != "running":
         return fact
-    pending = agenda.get(DELEGATED)
+    pending = agenda.get(DELEGATED) if agenda else None
     for run in state.ended:
         if pending and decision_id(run, "route") in pending:
             continue
@@ -212,7 +213,7 @@ def _following(program: Program, state: State, agenda: Agenda, at: datetime) -> 
         return over_limit(program, "tokens", live)
     if len(state.completed) > program.limits["compensations"]:
         return over_limit(program, "compensations", len(state.completed))
-    if TOKENS in agenda and (fact := _of_waiting(program, state, agenda)) is not None:
+    if agenda and TOKENS in agenda and (fact := _of_waiting(program, state, agenda)) is not None:
         return fact
     for token in state.fresh:
         if pending and decision_id(token, "token") in pending:
@@ -240,7 +241,7 @@ def _of_runs(program: Program, state: State, agenda: Agenda, at: datetime) -> Fa
     while agenda:
         matters = iter(agenda)
         matter = next(matters, None)
-        while matter in _APART:
+        while matter is TOKENS or matter is DELEGATED:  # they are decided after the runs
             matter = next(matters, None)
         if matter is None:
             return None
@@ -278,11 +279,9 @@ def _of_matter(program: Program, state: State, matter: tuple[Matter, str, int | 
     about, name, index = matter
     going = state.status == "running"
     run = state.runs.get(name)
-    if run is None or run.output is not None:
+    if run is None or run.output is not None or run.hold is not None:
         return None
-    if run.hold is not None:
-        return None
-    if is_waiting(run):
+    if run.limited and is_waiting(run):
         return run_waits(program, state, run, at) if going and run.key is None else None
     if about == "run":
         return _of_run(program, state, run, at) if going else None

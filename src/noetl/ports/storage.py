@@ -170,8 +170,10 @@ class Partitions(Protocol):
 class ExecutionOwnership(Protocol):
     """Ownership of several processes on one file: one live process holds each execution."""
 
-    async def hold(self, execution_id: str) -> int:
+    async def hold(self, execution_id: str, *, is_new: bool = False) -> int:
         """Acquire an execution, which may be new. Returns the owner number for its appends.
+
+        `is_new`: this process has just made the id, so that no other one can hold the execution.
 
         Raises Rejected("held", …) if another live process holds it. An execution of a dead process is
         acquired under a higher number.

@@ -36,7 +36,7 @@ from noetl.defaults import EMBEDDED_GRACE_S, EMBEDDED_SLOTS, LEASE_S, NOTIFY_WAI
 from noetl.engine import Event
 from noetl.engine.commands import Command, SetBreakpoint, Start
 from noetl.engine.facts import ForkOrigin
-from noetl.engine.state import State, Status
+from noetl.engine.state import LIVE, State, Status
 from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
@@ -237,6 +237,9 @@ def relax_collector() -> None:
     gc.set_threshold(2_500, 20, 80)
 
 
+_GOING = LIVE - {"paused"}
+
+
 class RuntimeHooks(NamedTuple):
     """Callbacks for the runtime. Each list is called in order."""
 
@@ -306,7 +309,7 @@ class EmbeddedRuntime:
         self.worker = Worker(name, ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept)
         self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
-        self._waiters: dict[str, asyncio.Future[State]] = {}
+        self._waiters: dict[str, set[asyncio.Future[State]]] = {}  # by execution
         self._outage: asyncio.TimerHandle | None = None
 
     # Requests
@@ -359,12 +362,19 @@ class EmbeddedRuntime:
         live = await self.control.load(execution_id)
         if not live.busy and _is_idle(live.state):
             return live.state
-        waiter = self._waiters.setdefault(execution_id, asyncio.get_running_loop().create_future())
-        if live.busy:  # during a commit the state is ahead of the log, so it is read after the commit
-            with suppress(Unavailable):  # the commit failed and is repeated
-                if await self.control.read(live, lambda: _is_idle(live.state)):
-                    resolve(self._waiters.pop(execution_id, waiter), live.state)
-        return await asyncio.shield(waiter)
+        waiter: asyncio.Future[State] = asyncio.get_running_loop().create_future()
+        waiters = self._waiters.setdefault(execution_id, set())
+        waiters.add(waiter)
+        try:
+            if live.busy:  # during a commit the state is ahead of the log, so it is read after the commit
+                with suppress(Unavailable):  # the commit failed and is repeated
+                    if await self.control.read(live, lambda: _is_idle(live.state)):
+                        return live.state
+            return await waiter
+        finally:
+            waiters.discard(waiter)
+            if not waiters and self._waiters.get(execution_id) is waiters:
+                del self._waiters[execution_id]
 
     async def wait_for_notifications(self) -> dict[str, Status]:
         """Wait for those that started here, at most NOTIFY_WAIT_S; the statuses of those that are not ok."""
@@ -383,8 +393,9 @@ class EmbeddedRuntime:
             self._outage = None
         for watcher in self.watchers:
             watcher(live, events)
-        if _is_idle(live.state) and (waiter := self._waiters.pop(live.id, None)) is not None:
-            resolve(waiter, live.state)
+        if _is_idle(live.state):
+            for waiter in self._waiters.pop(live.id, ()):
+                resolve(waiter, live.state)
 
     def _on_unavailable(self, error: Unavailable) -> None:
         """Commits are repeated for a while: the disk may get space, another process may release its lock."""
@@ -402,10 +413,11 @@ class EmbeddedRuntime:
 
     def _fail_waiters(self, error: BaseException) -> None:
         """No caller waits forever."""
-        for waiter in self._waiters.values():
-            if not waiter.done():
-                waiter.set_exception(error)
-                waiter.exception()  # retrieved: the caller may be gone
+        for waiters in self._waiters.values():
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_exception(error)
+                    waiter.exception()  # retrieved: the caller may be gone
         self._waiters.clear()
 
     async def _sweep(self) -> None:
@@ -437,7 +449,7 @@ class EmbeddedRuntime:
 
 
 def _is_idle(state: State) -> bool:
-    return not state.live or state.status == "paused"
+    return state.status not in _GOING
 
 
 @asynccontextmanager

@@ -31,6 +31,7 @@ from noetl.engine.facts import (
     TaskDone,
     TaskStarted,
 )
+from noetl.engine.state import State
 from noetl.output import Failure, Output
 from noetl.testing import FakeClock
 from tests.playbooks import checked
@@ -58,7 +59,7 @@ class WatchedExecution:
         for fact in facts:
             self.seq += 1
             events.append(Event(self.seq, AT + timedelta(seconds=self.seq / 2), fact))
-        self.progress.watch(LiveExecution(id, self.program, 1), events)
+        self.progress.watch(LiveExecution(id, self.program, 1, State(execution_id=id)), events)
         return self.lines()
 
     def lines(self) -> list[str]:
@@ -155,7 +156,7 @@ def test_a_loop_is_counted_and_its_rate_comes_from_two_looks() -> None:
 def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> None:
     """D69."""
     watched = WatchedExecution()
-    live = LiveExecution(ROOT, watched.program, 1)
+    live = LiveExecution(ROOT, watched.program, 1, State(execution_id=ROOT))
     begun = (
         scheduled("a#1", loop=True),
         LoopStarted(run="a#1", count=3, items=[1, 2, 3], width=3, parallel=True),
@@ -172,7 +173,7 @@ def test_a_run_that_is_found_running_begins_with_what_its_loop_has_done() -> Non
 
 def test_what_a_run_waits_for_is_told_when_we_begin_to_look() -> None:
     watched = WatchedExecution()
-    live = LiveExecution(CHILD, watched.program, 1)
+    live = LiveExecution(CHILD, watched.program, 1, State(execution_id=CHILD))
     live.state.parent = f"{ROOT}/b#1@1"
     parked = FrameParked(frame="x#1", call=1, until=ForSignal(name="go"))
     for fact in (scheduled("x#1"), parked):
@@ -253,7 +254,7 @@ def test_lines_that_nobody_could_read_are_counted_and_not_kept() -> None:
         run = f"a#{number}"
         facts: list[Fact] = [scheduled(run), StepDone(run=run), NextEvaluated(run=run)]
         events = [Event(place, AT, fact) for place, fact in enumerate(facts, 1)]
-        watched.progress.watch(LiveExecution(ROOT, watched.program, 1), events)
+        watched.progress.watch(LiveExecution(ROOT, watched.program, 1, State(execution_id=ROOT)), events)
     assert (len(watched.lines()), watched.progress.left_out) == (PENDING_MAX, 3)
 
 

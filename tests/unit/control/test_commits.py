@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -173,3 +174,15 @@ def test_a_message_that_arrives_before_the_start_does_not_make_it_a_takeover() -
         return memory.clock.monotonic() - before
 
     assert run_in(memory, work, slots=0) < settings.settle_s
+
+
+def test_the_time_of_control_is_exact_to_the_microsecond() -> None:
+    clock = FakeClock()
+    memory = memory_runtime({"one": ONE}, clock=clock)
+    synchronised = datetime(2037, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)
+    memory.control.set_time(synchronised)
+    passed = timedelta()
+    for microseconds in (0, 1, 333_333, 999_999, 1_000_001, 86_399_999_999):
+        passed += timedelta(microseconds=microseconds)
+        clock.advance(microseconds / 1_000_000)
+        assert memory.control.now() == synchronised + passed

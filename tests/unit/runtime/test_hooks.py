@@ -92,3 +92,22 @@ def test_a_failed_commit_reaches_all_hooks_and_the_waiting_callers(
     asyncio.run(main())
     assert len(first) == 1
     assert first == second
+
+
+WAITING = TEXT.replace("kind: noop", "kind: wait, signal: go")
+
+
+def test_several_callers_wait_for_an_execution_and_one_of_them_gives_up(tmp_path: Path) -> None:
+    async def main() -> None:
+        async with open_embedded(tmp_path / "noetl.db") as runtime:
+            execution_id = await runtime.start(await runtime.playbooks.add(WAITING, None), {})
+            callers = [asyncio.ensure_future(runtime.wait_until_idle(execution_id)) for _ in range(3)]
+            await turn()
+            callers[1].cancel()
+            await asyncio.wait([callers[1]])
+            await runtime.command(execution_id, Pause())
+            states = await asyncio.gather(callers[0], callers[2])
+            assert [state.status for state in states] == ["paused", "paused"]
+            assert callers[1].cancelled()
+
+    asyncio.run(main())

@@ -8,6 +8,7 @@ from noetl.adapters.memory import MemoryStore
 from noetl.clock import SystemClock
 from noetl.control.live_execution import LiveExecution
 from noetl.engine import Event, apply
+from noetl.engine.state import State
 from noetl.ports import LogRow
 from noetl.server.committed_logs import LOG_BYTES_MAX, CommittedLogs, LogWatch
 from noetl.views.log import events_of
@@ -38,7 +39,7 @@ class _Owner:
         self.log = player.log
         self._left = list(self.log)
         self._logs = logs
-        self.live = LiveExecution("e", player.program, 1)
+        self.live = LiveExecution("e", player.program, 1, State(execution_id="e"))
 
     def commit(self, facts: int | None = None) -> None:
         events: list[Event] = self._left[:facts]

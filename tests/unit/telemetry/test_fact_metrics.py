@@ -6,6 +6,7 @@ from weakref import ref
 
 from noetl.control.live_execution import LiveExecution
 from noetl.engine.facts import StepDone
+from noetl.engine.state import State
 from noetl.telemetry.control_metrics import FACTS_MAX, FactMetrics
 from noetl.telemetry.metrics import PLAYBOOKS_MAX, Metrics, make_registry
 from tests.unit.engine.test_results import program_of
@@ -97,7 +98,7 @@ def test_paths_beyond_the_limit_share_one_label() -> None:
 
 
 def test_a_commit_without_facts_does_not_keep_its_execution_in_memory() -> None:
-    live = LiveExecution("e", program_of(TWO), 1)
+    live = LiveExecution("e", program_of(TWO), 1, State(execution_id="e"))
     metrics = FactMetrics(Metrics())
     alive = ref(live)
     metrics(live, [])

@@ -36,14 +36,14 @@ class SqliteOwnership:
         self._number = 0  # the newest owner number of this process that is committed
         self._entering = asyncio.Lock()
 
-    async def hold(self, execution_id: str) -> int:
+    async def hold(self, execution_id: str, *, is_new: bool = False) -> int:
         if not is_text(execution_id):
             raise Rejected("bad-id", f"{execution_id!a} is not an execution id")
         if not self._number:
             async with self._entering:
                 if not self._number:
                     await self._enter()
-        found = self._database.fetch(_OWNER, (execution_id,))
+        found = [] if is_new else self._database.fetch(_OWNER, (execution_id,))
         if not found:
             return self._number  # a new execution: its first append records the owner
         if self._ours(found[0][1]):

@@ -382,6 +382,20 @@ class OwnershipContract:
         assert await store.append([append(2, number)]) == [None]
 
     @async_test
+    async def test_a_new_execution_is_held_without_a_lookup(self) -> None:
+        (store, ownership, _), other = self.process(), self.process()
+        number = await ownership.hold("e")
+        await store.append([append(1, number)])
+        assert await ownership.hold("f", is_new=True) == number
+        assert await store.append([append(1, number, execution_id="f")]) == [None]
+        error = await error_of(other.ownership.hold("f"))
+        assert isinstance(error, Rejected)
+        # The caller is wrong: its first append is refused, as if both had started it at the same time.
+        wrong = await other.ownership.hold("e", is_new=True)
+        refused = (await other.store.append([append(1, wrong)]))[0]
+        assert isinstance(refused, Fenced)
+
+    @async_test
     async def test_an_execution_of_a_live_process_is_refused(self) -> None:
         one, other = self.process(), self.process()
         await one.store.append([append(1, await one.ownership.hold("e"))])
