@@ -1,4 +1,4 @@
-"""Checks before routing: host, rate limit, token or session, and size and speed of requests."""
+"""Checks before routing: host, rate limit, token or session, and speed of requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,6 @@ class RateLimiter:
         return wait_s
 
 
-HEADERS_BYTES_MAX: Final = 16 << 10  # of the request line and all headers
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 UI: Final = "/ui"  # the path of the web UI
 HOOKS: Final = "/hooks/"
@@ -87,7 +86,6 @@ class RequestMiddleware:
 
     async def _admit(self, scope: HTTPScope) -> Caller | ApiError | Unavailable | None:
         """The caller, or why it is unknown: the guard raises that error for routes that need a token."""
-        _check_size(scope)
         headers = dict(scope["headers"])
         if not scope["path"].startswith(HOOKS):  # other services send what they like, and prove who they are
             _check_content_type(scope["method"], headers)
@@ -128,18 +126,6 @@ class RequestMiddleware:
         if wait_s := self._limiter.take(caller):
             detail = f"too many requests: try again in {wait_s} s"
             raise ApiError(429, "too-many-requests", detail, {"Retry-After": str(wait_s)})
-
-
-def headers_too_large() -> ApiError:
-    detail = f"the headers are too large (limit HEADERS_BYTES_MAX: {HEADERS_BYTES_MAX:,} bytes)"
-    return ApiError(431, "headers-too-large", detail)
-
-
-def _check_size(scope: HTTPScope) -> None:
-    """The protocol measures headers only roughly, and not those of a pipelined request."""
-    size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["raw_path"])
-    if size > HEADERS_BYTES_MAX:
-        raise headers_too_large()
 
 
 def _is_navigation(scope: HTTPScope, headers: dict[bytes, bytes]) -> bool:
