@@ -15,8 +15,8 @@ import httptools
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from noetl.server.errors import MEDIA_TYPE, problem_details
-from noetl.server.services import HEADERS_S
+from noetl.server.errors import MEDIA_TYPE, ApiError, problem_details
+from noetl.server.services import BODY_S, HEADERS_S
 
 _END: Final = b"\r\n\r\n"  # of headers, and of a chunked body
 _REQUEST_LINE: Final = re.compile(rb"[A-Z]+ (?:/[!-~]*|\*) HTTP/1\.[01]\r\n")
@@ -56,6 +56,25 @@ class OpenConnections:
         self._idle.pop(connection, None)
 
 
+class _Cycle(RequestResponseCycle):
+    """A request and its response."""
+
+    def __init__(self, body_s: float, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._body_s = body_s
+
+    async def receive(self) -> Any:
+        """A body that stops arriving does not occupy the server forever."""
+        if not self.more_body or self.message_event.is_set():  # most bodies arrive with their headers
+            return await super().receive()
+        try:
+            async with asyncio.timeout(self._body_s):
+                return await super().receive()
+        except TimeoutError:
+            detail = f"no further part of the body arrived for {self._body_s:g} s"
+            raise ApiError(408, "too-slow", detail) from None
+
+
 class HttpProtocol(HttpToolsProtocol):
     """One connection.
 
@@ -64,6 +83,7 @@ class HttpProtocol(HttpToolsProtocol):
     """
 
     headers_s = HEADERS_S
+    body_s = BODY_S
     open_connections = OpenConnections(CONNECTIONS_MAX)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -206,7 +226,8 @@ class HttpProtocol(HttpToolsProtocol):
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = raw_path
         scope["query_string"] = query
-        self.cycle = RequestResponseCycle(
+        self.cycle = _Cycle(
+            body_s=self.body_s,
             scope=scope,
             transport=self.transport,
             flow=self.flow,
@@ -251,7 +272,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._timer = None
 
 
-def protocol_of(headers_s: float, connections: int) -> type[HttpProtocol]:
-    """The protocol class of a server: `headers_s` for the headers of a request, and a number of connections."""
-    attributes = {"headers_s": headers_s, "open_connections": OpenConnections(connections)}
+def protocol_of(headers_s: float, body_s: float, connections: int) -> type[HttpProtocol]:
+    """The protocol class of a server: seconds for all headers and for each part of a body; a number of connections."""
+    attributes = {"headers_s": headers_s, "body_s": body_s, "open_connections": OpenConnections(connections)}
     return type("ServerProtocol", (HttpProtocol,), attributes)

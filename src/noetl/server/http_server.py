@@ -60,7 +60,7 @@ class HttpServer:
         self.host, self.port = self._socket.getsockname()[:2]
         config = uvicorn.Config(
             wrap(app),
-            http=protocol_of(settings.headers_s, settings.connections or connections_max()),
+            http=protocol_of(settings.headers_s, settings.body_s, settings.connections or connections_max()),
             ws="none",
             lifespan="off",
             loop="none",
