@@ -196,7 +196,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         if not self._in_head:
-            return  # a trailer, which nobody needs
+            return  # a trailer: no route reads them
         name, value = name.lower(), value.rstrip(b" \t")
         if name == b"host":
             self._hosts += 1
