@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from noetl.server.app import BODY_MAX
-from noetl.server.middleware import CALLERS_MAX, HEADERS_BYTES_MAX, RateLimiter
+from noetl.server.http_protocol import HEADERS_BYTES_MAX
+from noetl.server.middleware import CALLERS_MAX, RateLimiter
 from noetl.server.playbook_body import PLAYBOOK_BODY_MAX
 from noetl.server.services import BODY_S, HEADERS_S, REQUESTS_BURST, REQUESTS_PER_S, ServerSettings
 from noetl.testing import FakeClock

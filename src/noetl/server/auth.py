@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Final, NamedTuple
@@ -95,16 +96,18 @@ class _Lookup(NamedTuple):
 
 
 class Authenticator:
-    """Identifies callers by their tokens. Lookups are cached for a few seconds."""
+    """Identifies callers by their tokens. Lookups are cached for a few seconds, and concurrent ones are one."""
 
     def __init__(self, tokens: ApiTokenStore, clock: Clock) -> None:
         self._tokens = tokens
         self._clock = clock
         self._cache: BoundedCache[bytes, _Lookup] = BoundedCache(CACHED_MAX)
+        self._running: dict[bytes, asyncio.Task[ApiToken | None]] = {}
 
     def clear_cache(self) -> None:
         """To be called when tokens have changed."""
         self._cache.clear()
+        self._running.clear()  # their results may be older than the change
 
     def cached_token(self, text: str) -> ApiToken | None:
         """A token that was found a moment ago. It does not access the store."""
@@ -128,10 +131,25 @@ class Authenticator:
     async def find_token(self, digest: bytes) -> ApiToken | None:
         """The token, even if it has expired. Raises Unavailable."""
         found = self._cache.peek(digest)
-        if found is None or self._clock.monotonic() >= found.until:
-            found = _Lookup(await self._tokens.find(digest), self._clock.monotonic() + CACHED_S)
-            self._cache.put(digest, found)
-        return found.token
+        if found is not None and self._clock.monotonic() < found.until:
+            return found.token
+        if (task := self._running.get(digest)) is None:
+            task = self._running[digest] = asyncio.ensure_future(self._look_up(digest))
+        return await asyncio.shield(task)  # a caller that is cancelled does not cancel the others
+
+    async def _look_up(self, digest: bytes) -> ApiToken | None:
+        try:
+            token = await self._tokens.find(digest)
+            if self._is_current(digest):
+                self._cache.put(digest, _Lookup(token, self._clock.monotonic() + CACHED_S))
+            return token
+        finally:
+            if self._is_current(digest):
+                del self._running[digest]
+
+    def _is_current(self, digest: bytes) -> bool:
+        """Whether tokens have not changed since this task began to look one up."""
+        return self._running.get(digest) is asyncio.current_task()
 
     def _caller(self, token: ApiToken, address: str) -> Caller:
         if token.expires_at is not None and token.expires_at <= self._clock.now():

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Final
 
 from noetl.control.live_execution import LiveExecution
@@ -23,7 +23,8 @@ class LogWatch:
     """A request that waits for an execution whose facts are committed here."""
 
     def __init__(self) -> None:
-        self._changed = asyncio.Event()
+        self._waiter: asyncio.Future[None] | None = None
+        self._is_woken = False
         self._has_ended = False
         self._has_grown = False  # since the last call of `ended`
         self._or_grown = False  # it also waits for other facts than the end
@@ -31,23 +32,33 @@ class LogWatch:
     def on_commit(self, *, has_ended: bool) -> None:
         self._has_ended, self._has_grown = has_ended, True
         if has_ended or self._or_grown:
-            self._changed.set()
+            self.wake()
 
     def wake(self) -> None:
         """Make `ended` return at once."""
-        self._changed.set()
+        self._is_woken = True
+        _resolve(self._waiter)
 
     async def ended(self, timeout_s: float, *, or_grown: bool) -> bool:
         """Wait for the end, or for any facts; whether the execution has ended."""
         self._or_grown = or_grown
-        if or_grown and self._has_grown:
-            self._changed.set()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._changed.wait()
-        self._changed.clear()
-        self._has_grown = False
+        if not self._is_woken and not (or_grown and self._has_grown):
+            # A future and a timer take a fifth of the time of an Event and `asyncio.timeout`.
+            loop = asyncio.get_running_loop()
+            self._waiter = loop.create_future()
+            timer = loop.call_later(timeout_s, _resolve, self._waiter)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        self._is_woken = self._has_grown = False
         return self._has_ended
+
+
+def _resolve(waiter: asyncio.Future[None] | None) -> None:
+    if waiter is not None and not waiter.done():
+        waiter.set_result(None)
 
 
 class _CommittedLog:
@@ -107,6 +118,11 @@ class CommittedLogs:
             return
         log.rows.append(LogRow(events[0].seq, events[0].at, tuple([event.fact for event in events])))
         log.seq = events[-1].seq
+
+    def ended(self, execution_id: str) -> list[LogRow] | None:
+        """All rows of a log that has ended, if they are here."""
+        log = self._logs.get(execution_id)
+        return log.rows if log is not None and log.has_ended and not log.is_partial else None
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         """As EventStore.read."""

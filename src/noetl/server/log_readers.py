@@ -9,7 +9,7 @@ import asyncio
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -30,7 +30,7 @@ from noetl.engine.snapshot import freeze, thaw
 from noetl.engine.state import State
 from noetl.errors import Damaged, NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Output
-from noetl.ports import EventStore, ExecutionListing, WorkerRegistry
+from noetl.ports import EventStore, ExecutionListing, LogRow, WorkerRegistry
 from noetl.server.errors import ApiError
 from noetl.server.services import Services
 from noetl.slices import in_slices, turn
@@ -118,6 +118,17 @@ class RunsCache:
             self._cache.put(execution_id, runs)
             with readable(execution_id):
                 yield runs
+
+
+def show_at_once(execution_id: str, rows: Sequence[LogRow]) -> ShowDocument | None:
+    """As `RunsCache.show`, of all rows of a log; None: that takes more than one turn. Raises Damaged."""
+    if rows[-1].first_seq + len(rows[-1].facts) > SLICE_FACTS:
+        return None
+    runs = Runs(execution_id)
+    with readable(execution_id):
+        for event in events_of(rows):
+            runs.feed(event)
+        return show_document(runs)
 
 
 class EnvelopeReader:

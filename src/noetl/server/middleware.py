@@ -1,8 +1,7 @@
-"""Checks before routing: host, rate limit, token or session, and size and speed of requests."""
+"""Checks before routing: host, rate limit, token or session."""
 
 from __future__ import annotations
 
-import asyncio
 from math import ceil
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -41,7 +40,6 @@ class RateLimiter:
         return wait_s
 
 
-HEADERS_BYTES_MAX: Final = 16 << 10  # of the request line and all headers
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 UI: Final = "/ui"  # the path of the web UI
 HOOKS: Final = "/hooks/"
@@ -71,7 +69,6 @@ class RequestMiddleware:
         self._limiter = limiter
         self._cookies = CookieJar(settings.public_url)
         self._open = settings.open
-        self._body_s = settings.body_s
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == ScopeType.HTTP, "the server handles HTTP only"
@@ -83,11 +80,10 @@ class RequestMiddleware:
             await error_response(error).to_asgi_response(app=None, request=request)(scope, receive, send)
             return
         requester.set(caller.id if isinstance(caller, Caller) else "")
-        await self._app(scope, _with_body_timeout(receive, self._body_s), send)
+        await self._app(scope, receive, send)
 
     async def _admit(self, scope: HTTPScope) -> Caller | ApiError | Unavailable | None:
         """The caller, or why it is unknown: the guard raises that error for routes that need a token."""
-        _check_size(scope)
         headers = dict(scope["headers"])
         if not scope["path"].startswith(HOOKS):  # other services send what they like, and prove who they are
             _check_content_type(scope["method"], headers)
@@ -128,18 +124,6 @@ class RequestMiddleware:
         if wait_s := self._limiter.take(caller):
             detail = f"too many requests: try again in {wait_s} s"
             raise ApiError(429, "too-many-requests", detail, {"Retry-After": str(wait_s)})
-
-
-def headers_too_large() -> ApiError:
-    detail = f"the headers are too large (limit HEADERS_BYTES_MAX: {HEADERS_BYTES_MAX:,} bytes)"
-    return ApiError(431, "headers-too-large", detail)
-
-
-def _check_size(scope: HTTPScope) -> None:
-    """The protocol measures headers only roughly, and not those of a pipelined request."""
-    size = sum(len(name) + len(value) for name, value in scope["headers"]) + len(scope["raw_path"])
-    if size > HEADERS_BYTES_MAX:
-        raise headers_too_large()
 
 
 def _is_navigation(scope: HTTPScope, headers: dict[bytes, bytes]) -> bool:
@@ -185,26 +169,6 @@ def _check_content_type(method: str, headers: dict[bytes, bytes]) -> None:
     kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
     if kind != b"application/json" and kind not in _YAML:
         raise ApiError(415, "wrong-content-type", "send the body as application/json")
-
-
-def _with_body_timeout(receive: Receive, body_s: float) -> Receive:
-    """A body that stops arriving does not occupy the server forever."""
-    complete = False
-
-    async def receive_in_time() -> Any:
-        nonlocal complete
-        if complete:
-            return await receive()
-        try:
-            async with asyncio.timeout(body_s):
-                message = await receive()
-        except TimeoutError:
-            detail = f"no further part of the body arrived for {body_s:g} s"
-            raise ApiError(408, "too-slow", detail) from None
-        complete = message["type"] != "http.request" or not message.get("more_body", False)
-        return message
-
-    return receive_in_time
 
 
 def _with_security_headers(send: Send) -> Send:

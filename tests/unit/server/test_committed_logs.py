@@ -72,6 +72,16 @@ def test_the_log_of_an_ended_execution_is_read_from_memory() -> None:
     asyncio.run(read())
 
 
+def test_all_rows_are_known_from_the_end_until_the_request_has_ended() -> None:
+    _, logs, owner = _opened()
+    with logs.watch("e"):
+        owner.commit(4)
+        assert logs.ended("e") is None
+        owner.commit()
+        assert list(events_of(logs.ended("e") or [])) == owner.log
+    assert logs.ended("e") is None
+
+
 def test_the_end_of_a_log_that_still_grows_is_read_from_the_store() -> None:
     async def read() -> None:
         store, logs, owner = _opened()
@@ -106,6 +116,7 @@ def test_a_long_log_is_read_from_the_store() -> None:
         with logs.watch("e"):
             owner.live.unsaved_bytes = LOG_BYTES_MAX + 1
             owner.commit()
+            assert logs.ended("e") is None
             await logs.read("e")
         assert store.reads == 1
 

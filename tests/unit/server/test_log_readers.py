@@ -8,7 +8,7 @@ from collections.abc import Coroutine
 from noetl.adapters.memory import MemoryStore
 from noetl.clock import SystemClock
 from noetl.ports import Append, LogRow
-from noetl.server.log_readers import RunsCache, TimelineCache
+from noetl.server.log_readers import RunsCache, TimelineCache, show_at_once
 from noetl.slices import turn
 from noetl.views.documents import ShowDocument, show_document
 from tests.unit.views.playing import played
@@ -74,6 +74,17 @@ def test_records_of_runs_need_no_timeline() -> None:
         assert await runs.query("e", lambda records: records.state.seq) == count
         assert not timelines.has("e")
         assert store.facts_read == count
+
+    asyncio.run(read())
+
+
+def test_a_short_log_is_shown_at_once() -> None:
+    async def read() -> None:
+        store, _ = await _filled()
+        shown = await RunsCache(store, store, TimelineCache(store, SystemClock())).show("e")
+        assert show_at_once("e", await store.read("e")) == shown
+        store, _ = await _filled(FORK, "report start#1 ok")
+        assert show_at_once("e", await store.read("e")) is None, "its document takes several turns"
 
     asyncio.run(read())
 

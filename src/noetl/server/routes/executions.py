@@ -10,10 +10,11 @@ from datetime import datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar
 from uuid import UUID
 
-from litestar import Response, delete, get, post
+from litestar import delete, get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.spec import Operation, RequestBody
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
+from litestar.types import ASGIApp
 from msgspec import UNSET
 
 from noetl.api.bulk import ListFilter
@@ -53,7 +54,7 @@ from noetl.ports import ExecutionFilter, FeedEvent, LabelChange
 from noetl.server.access import check_refs, low_scope
 from noetl.server.auth import Caller
 from noetl.server.errors import ApiError, RecordedRefusal
-from noetl.server.log_readers import ID_PATTERN, checked_id
+from noetl.server.log_readers import ID_PATTERN, checked_id, show_at_once
 from noetl.server.params import (
     EXECUTION,
     OF_EXECUTION,
@@ -75,6 +76,7 @@ from noetl.server.params import (
     route,
 )
 from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
+from noetl.server.responses import JsonResponse
 from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
 from noetl.views.documents import ShowDocument, problem_document
@@ -110,7 +112,7 @@ async def start(
     caller: CallerParam,
     wait: Annotated[float, QueryParameter(description="seconds to wait for its end", ge=0, le=WAIT_MAX_S)] = 0.0,
     key: IdempotencyKey = None,
-) -> Response[Any]:
+) -> ASGIApp:
     """When the response arrives, the log contains the start request.
 
     Requests with the same Idempotency-Key and token start one execution. A new text is registered first,
@@ -118,11 +120,12 @@ async def start(
     contains the problems and the id of its execution, and the key remains free.
     """
     async with started(context, data, caller, wait, key) as execution:
-        headers = {"Location": f"/executions/{execution.id}"}
-        if await execution.has_ended():
-            document = await context.runs.show(execution.id)
-            return Response(document, status_code=200, headers=headers)
-        return Response(await execution.response(), status_code=202 if wait else 201, headers=headers)
+        location = f"/executions/{execution.id}"
+        if not await execution.has_ended():
+            return JsonResponse(202 if wait else 201, await execution.response(), location)
+        rows = context.services.committed.ended(execution.id)
+        document = None if rows is None else show_at_once(execution.id, rows)
+        return JsonResponse(200, document or await context.runs.show(execution.id), location)
 
 
 class StartedExecution(NamedTuple):
