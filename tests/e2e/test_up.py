@@ -261,7 +261,7 @@ BUSY_S = 20.0  # more on a machine with other work
 
 
 def test_executions_with_large_results_go_on_after_a_full_disk_of_nats(folder: Path) -> None:
-    """Nobody restarts NATS, which stores nothing more in a stream that has met a full disk."""
+    """NATS stores nothing more in a stream that has met a full disk, until it is restarted."""
     clock = SystemClock()
     with up(folder):
         pass  # it creates the folder, which must be empty
@@ -280,7 +280,7 @@ def test_executions_with_large_results_go_on_after_a_full_disk_of_nats(folder: P
         begun = clock.monotonic()
         said = running.hear("its disk was full")
         assert asyncio.run(running.statuses(started)) == ["ok"] * 3
-        print(f"goes on after {clock.monotonic() - begun:.1f} s")
+        print(f"continues after {clock.monotonic() - begun:.1f} s")
         assert clock.monotonic() - begun < CONTINUE_S + BUSY_S
         assert said.count("its disk was full") == 1
 
