@@ -13,6 +13,7 @@ import pytest
 
 from noetl.errors import Rejected, Unavailable
 from noetl.server.app import context_of
+from noetl.server.http_protocol import CHUNKED_BYTES_PER_TURN
 from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings
 from noetl.slices import turn
@@ -95,8 +96,9 @@ HEAD = b"GET /health HTTP/1.1\r\nHost: localhost\r\n"
         HEAD + b"X-Folded: one\r\n two\r\n\r\n",
         HEAD + b"X-Folded: one\r\n\ttwo\r\n\r\n",
         HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        HEAD.replace(b"GET /health", b"CONNECT localhost:80") + b"\r\n",
     ],
-    ids=["bare LF", "one bare LF", "folded", "folded by a tab", "two lengths"],
+    ids=["bare LF", "one bare LF", "folded", "folded by a tab", "two lengths", "CONNECT"],
 )
 @pytest.mark.parametrize("before", [b"", HEAD + b"\r\n"], ids=["first", "pipelined"])
 def test_ambiguous_requests_are_refused_and_end_the_connection(
@@ -267,6 +269,35 @@ def test_a_client_may_ask_whether_to_send_its_body(tmp_path: Path) -> None:
         writer.write(BODY)
         assert (await reader.readline()).startswith(b"HTTP/1.1 404")
         writer.close()
+
+    serve(tmp_path, work)
+
+
+def test_a_body_in_many_parts_lets_others_have_their_turns(tmp_path: Path) -> None:
+    parts = b"\r\n\r\n" * (250 << 10)  # each could be the end of the body
+
+    async def work(server: ApiServer) -> None:
+        turns = 0
+        sent = POST + b"Transfer-Encoding: chunked\r\n\r\n%x\r\n" % len(parts) + parts + b"\r\n" + LAST + END
+        answers = asyncio.ensure_future(statuses(server, sent))
+        while not answers.done():
+            await turn()
+            turns += 1
+        assert await answers == [REFUSED, OK]  # of the API: this is no JSON
+        assert turns > len(parts) // CHUNKED_BYTES_PER_TURN
+
+    serve(tmp_path, work)
+
+
+def test_chunks_after_the_response_are_not_parsed(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.server.port)
+        writer.write(CHUNKED.replace(b"/executions", b"/absent") + b"5\r\n")
+        assert (await reader.read()).startswith(b"HTTP/1.1 404")  # the server sends nothing more on this connection
+        writer.write(b"no chunk\r\n" * 10_000)
+        await writer.drain()
+        writer.close()
+        await writer.wait_closed()
 
     serve(tmp_path, work)
 

@@ -196,7 +196,7 @@ STARTS = HEAD.replace("path: t", "path: shop/read") + (
 )
 
 
-@pytest.mark.parametrize("path", ["/run/shop/read", "/hooks/shop/hook"])
+@pytest.mark.parametrize("path", ["/run/shop/read", "/hooks/shop/hook", "/%2Frun/shop/read", "/%2Fhooks//shop/hook/"])
 def test_an_image_on_a_page_of_another_port_starts_nothing(tmp_path: Path, path: str) -> None:
     """Over http a browser sends such a request with the cookie, and without Origin and Sec-Fetch-Site."""
 

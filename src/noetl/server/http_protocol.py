@@ -13,17 +13,19 @@ from urllib.parse import unquote
 
 import httptools
 import msgspec
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from noetl.server.errors import MEDIA_TYPE, ApiError, problem_details
 from noetl.server.services import BODY_S, HEADERS_S
 
 _END: Final = b"\r\n\r\n"  # of headers, and of a chunked body
-_REQUEST_LINE: Final = re.compile(rb"[A-Z]+ (?:/[!-~]*|\*) HTTP/1\.[01]\r\n")
+_REQUEST_LINE: Final = re.compile(rb"(?!CONNECT )[A-Z]+ (?:/[!-~]*|\*) HTTP/1\.[01]\r\n")
 _BARE_LF: Final = re.compile(rb"(?<!\r)\n")
 _UPGRADE: Final = re.compile(rb"\r\nupgrade:[^\r\n]*", re.IGNORECASE)
 CONNECTIONS_MAX: Final = 10_000
 HEADERS_BYTES_MAX: Final = 16 << 10  # of the request line and all headers
+CHUNKED_BYTES_PER_TURN: Final = 8 << 10  # of a body: its chunks may be tiny, and each takes a microsecond
 
 
 class RefusedRequest(Exception):
@@ -75,6 +77,16 @@ class OpenConnections:
         return next(iter(self._idle), new)
 
 
+class _Flow(FlowControl):
+    """`held`: nothing is read, although the application waits for data."""
+
+    held = False
+
+    def resume_reading(self) -> None:
+        if not self.held:
+            super().resume_reading()
+
+
 class _Cycle(RequestResponseCycle):
     """A request and its response."""
 
@@ -112,6 +124,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._unparsed = b""
         self._in_head = True  # the next data belongs to a request line or to headers
+        self._is_over = False  # the response is complete, and the rest of the request is of no use
         self._hosts = 0
         self._is_chunked = False
         self._body_left = 0  # bytes of a body with Content-Length
@@ -120,6 +133,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
+        self.flow = self._flow = _Flow(transport)
         self.address = self.client[0] if self.client else ""
         self.open_connections.add(self)
         self.open_connections.set_idle(self, idle=True)
@@ -131,15 +145,30 @@ class HttpProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        self._unparsed += data
-        self._parse()
+        if not self._is_over:
+            self._unparsed += data
+            self._parse()
 
     def on_response_complete(self) -> None:
+        if self._is_chunked and not self._in_head and not self.transport.is_closing():
+            self._end()
         super().on_response_complete()
         self._parse()
 
+    def _end(self) -> None:
+        """Send nothing more. What the client still sends is dropped: if it were refused, the response could be lost."""
+        if not self.transport.can_write_eof():
+            self.transport.close()
+            return
+        self._is_over, self._flow.held, self._unparsed = True, False, b""
+        self.transport.write_eof()
+        self.open_connections.set_idle(self, idle=True)
+        self._start_timer()
+
     def _parse(self) -> None:
         """Parse the data up to the end of one request. The time of an incomplete head is limited."""
+        if self._is_over:
+            return
         try:
             while self._unparsed and not self.transport.is_closing():
                 if self._in_head and self._is_answering():
@@ -148,6 +177,11 @@ class HttpProtocol(HttpToolsProtocol):
                 if self._in_head and not self._parse_head():
                     break
                 self._parse_body()
+                if self._unparsed and not self._in_head:
+                    self._flow.pause_reading()
+                    self._flow.held = True
+                    self.loop.call_soon(self._continue)
+                    break
         except (httptools.HttpParserError, RefusedRequest) as error:
             self.logger.warning("Invalid HTTP request received: %s", error)
             self._refuse(400, "text/plain; charset=utf-8", b"Invalid HTTP request received.")
@@ -156,6 +190,12 @@ class HttpProtocol(HttpToolsProtocol):
             self._stop_timer()
         elif self._timer is None and self._unparsed:
             self._start_timer()
+
+    def _continue(self) -> None:
+        self._flow.held = False
+        self._parse()
+        if len(self.cycle.body) <= HIGH_WATER_LIMIT:
+            self.flow.resume_reading()
 
     def _is_answering(self) -> bool:
         return self.cycle is not None and not self.cycle.response_complete
@@ -183,7 +223,9 @@ class HttpProtocol(HttpToolsProtocol):
         return True
 
     def _parse_body(self) -> None:
-        data, start = self._unparsed, 0
+        """The rest of a body with chunks waits for the next turn of the event loop."""
+        most = CHUNKED_BYTES_PER_TURN if self._is_chunked else len(self._unparsed)
+        data, start = self._unparsed[:most], 0
         while start < len(data) and not self._in_head:
             end = self._piece_end(data, start)
             self._without_data += end - start
@@ -191,7 +233,7 @@ class HttpProtocol(HttpToolsProtocol):
             if self._without_data > HEADERS_BYTES_MAX:
                 raise RefusedRequest("the chunks of the body have too many bytes that are not data")
             start = end
-        self._unparsed = data[start:]
+        self._unparsed = self._unparsed[start:]
 
     def _piece_end(self, data: bytes, start: int) -> int:
         """How far to parse, so that no byte of the next request is parsed. It may be less than the whole body."""

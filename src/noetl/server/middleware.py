@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from litestar import Request
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, HTTPScope, Message, Receive, Scope, Send
+from litestar.utils import normalize_path
 
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
@@ -73,6 +74,7 @@ class RequestMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         assert scope["type"] == ScopeType.HTTP, "the server handles HTTP only"
         send = _with_security_headers(send)
+        scope["path"] = normalize_path(scope["path"])  # as the router reads it: "//run/x" is "/run/x"
         try:
             scope["state"][CALLER] = caller = await self._admit(scope)
         except (ApiError, Unavailable) as error:
