@@ -122,6 +122,8 @@ class Dispatch:
         `committed`: the facts of the commit, at least those in `DISPATCHING`.
         """
         runs: dict[str, bool] = {}  # run → whether to examine all of it
+        frames: list[str] = []
+        everything = False
         failed: set[str] = set()
         for fact in committed:
             if type(fact) not in DISPATCHING:
@@ -142,20 +144,24 @@ class Dispatch:
                     live.closing.discard(run)
                     self.release(live, run)
                 case facts.FrameResumed(frame=frame):
-                    self.enqueue(live, [frame])
+                    frames.append(frame)
                 case facts.StepFailed(run=str(run)):
                     failed.add(run)
                 case facts.PermitGranted(run=str(run)):
                     runs[run] = True
                 case facts.HoldReleased(at=at):
-                    self.enqueue(live, [at])
+                    frames.append(at)
                     runs[at] = True
                 case facts.BreakpointSet():
                     live.unaware |= live.in_flight.keys()
                 case facts.Resumed() | facts.Retried() | facts.PermitGranted():
-                    self.enqueue_all(live)
-        if failed:
+                    everything = True
+        if failed:  # first: a frame in flight is not enqueued
             self._release_runs(live, failed)
+        if everything:
+            self.enqueue_all(live)
+        elif frames:
+            self.enqueue(live, frames)
         for name, whole in runs.items():
             run_ = live.state.runs.get(name)
             if run_ is not None and run_.output is None:

@@ -40,7 +40,7 @@ class Snapshots:
         growth = max(self._control.settings.snapshot_bytes, GROWTH_FACTOR * saved)
         live.due_bytes = min(growth, max(limit - saved, limit // OVERSHOOT))
         # A finished execution is read at most once more.
-        return live.unsaved_bytes >= live.due_bytes and live.state.live
+        return live.unsaved_bytes >= live.due_bytes and live.state.live and not live.abandoned
 
     async def save(self, live: LiveExecution) -> None:
         """After a commit, while the execution is busy: other executions continue, and its state does not change."""

@@ -73,6 +73,19 @@ def test_an_execution_is_read_from_its_snapshot_and_what_follows_it() -> None:
     assert before == after
 
 
+def test_callers_do_not_wait_for_a_snapshot() -> None:
+    runtime = memory_runtime({"t": ONE}, settings=ControlSettings(snapshot_bytes=1))
+
+    async def work(runtime: MemoryRuntime) -> None:
+        await runtime.start("t", id="e")
+        live = runtime.control.executions["e"]
+        assert (live.state.status, live.saved_bytes) == ("running", 0)
+        await asyncio.gather(*runtime.control._background._tasks)
+        assert live.saved_bytes > 0
+
+    run_in(runtime, work, slots=0)
+
+
 def test_what_shares_a_commit_shares_its_instant_so_that_live_is_what_the_log_says_p4() -> None:
     runtime = memory_runtime({"t": ONE})
 
