@@ -7,6 +7,7 @@ to import: import heavy libraries inside `run`.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -202,8 +203,8 @@ class Tool(Protocol):
     defaults: ClassVar[Mapping[str, JSON]] = {}  # the lowest layer of `spec`
     # It connects to addresses that a playbook names: its constructor takes the fields of AddressPolicy.
     connects: ClassVar[bool] = False
-    # It runs programs of authors: its constructor takes `user`, a ToolUser or None, and `nice`, how much lower their
-    # priority is than that of this process.
+    # It runs programs of authors: its constructor takes `user`, a ToolUser or None. If it also takes `nice`, it gets
+    # how much lower their priority is than that of this process.
     runs_programs: ClassVar[bool] = False
     # Which checks the worker makes on the output. "all": everything; "depth": only nesting, because the data
     # comes from a strict JSON decoder; "nothing": the tool has checked the data, and its own part is plain.
@@ -295,7 +296,7 @@ class Tools:
         options = self._policy._asdict() if made.connects else {}
         if made.runs_programs and self._user is not None:
             options["user"] = self._user
-        if made.runs_programs and self._nice:
+        if made.runs_programs and self._nice and "nice" in signature(made).parameters:
             options["nice"] = self._nice
         tool: Tool = made(**options)
         return tool

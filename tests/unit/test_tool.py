@@ -10,7 +10,7 @@ from aiohttp import web
 
 from noetl.errors import Rejected
 from noetl.output import Output
-from noetl.tool import AddressPolicy, Tools
+from noetl.tool import AddressPolicy, Tool, Tools, ToolUser
 from noetl.tools.http.tool import HttpInput
 from tests.unit.tools.calls import call, server
 
@@ -82,3 +82,25 @@ def test_every_tool_can_be_made_under_a_policy() -> None:
 def test_every_tool_that_is_repeated_names_its_failures() -> None:
     kinds = Tools.installed(AddressPolicy.of_server("")).kinds()
     assert [name for name, kind in kinds.items() if kind.repeats and kind.failures is None] == []
+
+
+class Simulator(Tool):
+    """A tool for 0.1.0, which has no `nice`."""
+
+    kind = "simulator"
+    runs_programs = True
+
+    def __init__(self, user: ToolUser | None = None) -> None:
+        self.user = user
+
+
+class InstalledSimulator:
+    def load(self) -> type[Tool]:
+        return Simulator
+
+
+def test_a_tool_without_nice_is_created_with_its_user() -> None:
+    user = ToolUser("tools", 1_234, 1_234, (), "/home/tools")
+    tool = Tools({"simulator": InstalledSimulator()}, user=user, nice=10).make("simulator")
+    assert isinstance(tool, Simulator)
+    assert tool.user == user
