@@ -390,7 +390,7 @@ class Control:
         turned = 0  # number of facts at the last turn of the others
         for item in commands:
             if len(events) >= FACTS_PER_COMMIT:
-                await self._record_part(live, events)
+                await self._record(live, events, is_part=True)
                 events, at, turned = [], self.now(), 0
             if len(events) - turned >= FACTS_PER_TURN:
                 await turn()
@@ -409,7 +409,7 @@ class Control:
             events += made
             while len(made) >= FACTS_PER_TURN:
                 if len(events) >= FACTS_PER_COMMIT:  # the rest goes into the next one (D70)
-                    await self._record_part(live, events)
+                    await self._record(live, events, is_part=True)
                     events, at = [], self.now()
                 await turn()
                 turned = len(events)
@@ -424,14 +424,8 @@ class Control:
     def _handle(self, live: LiveExecution, command: Command | None, at: datetime) -> list[Event]:
         return handle(live.program, live.state, command, at, live.agenda, at_most=FACTS_PER_TURN)
 
-    async def _record_part(self, live: LiveExecution, events: list[Event]) -> None:
-        """Commit a part of a decision. The limit of the state ends an execution before the next part."""
-        await self._record(live, events)
-        if self.snapshots.is_due(live):
-            await self.snapshots.save(live)
-
-    async def _record(self, live: LiveExecution, events: list[Event]) -> None:
-        """Commit the events, and do the work that follows a commit."""
+    async def _record(self, live: LiveExecution, events: list[Event], *, is_part: bool = False) -> None:
+        """Commit the events, and do the work that follows. `is_part`: of a decision, which a limit may end here."""
         facts = tuple([event.fact for event in events])
         if events:
             body = encode_facts(facts)
@@ -449,6 +443,8 @@ class Control:
                 raise refused
             failpoint("control.after-commit")
         self._on_commit(live, events, [fact for fact in facts if type(fact) in FOLLOWED])
+        if is_part and self.snapshots.is_due(live):
+            await self.snapshots.save(live)
 
     def _abandon(self, live: LiveExecution, batch: list[Item], error: BaseException) -> None:
         """Our state may differ from the log: drop it. The callers try again."""

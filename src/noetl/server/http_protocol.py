@@ -77,7 +77,7 @@ class OpenConnections:
         return next(iter(self._idle), new)
 
 
-class _Flow(FlowControl):
+class _Reading(FlowControl):
     """`held`: nothing is read, although the application waits for data."""
 
     held = False
@@ -133,7 +133,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as in uvicorn
         super().connection_made(transport)
-        self.flow = self._flow = _Flow(transport)
+        self.flow = self._reading = _Reading(transport)
         self.address = self.client[0] if self.client else ""
         self.open_connections.add(self)
         self.open_connections.set_idle(self, idle=True)
@@ -160,7 +160,7 @@ class HttpProtocol(HttpToolsProtocol):
         if not self.transport.can_write_eof():
             self.transport.close()
             return
-        self._is_over, self._flow.held, self._unparsed = True, False, b""
+        self._is_over, self._reading.held, self._unparsed = True, False, b""
         self.transport.write_eof()
         self.open_connections.set_idle(self, idle=True)
         self._start_timer()
@@ -178,8 +178,8 @@ class HttpProtocol(HttpToolsProtocol):
                     break
                 self._parse_body()
                 if self._unparsed and not self._in_head:
-                    self._flow.pause_reading()
-                    self._flow.held = True
+                    self._reading.pause_reading()
+                    self._reading.held = True
                     self.loop.call_soon(self._continue)
                     break
         except (httptools.HttpParserError, RefusedRequest) as error:
@@ -192,7 +192,7 @@ class HttpProtocol(HttpToolsProtocol):
             self._start_timer()
 
     def _continue(self) -> None:
-        self._flow.held = False
+        self._reading.held = False
         self._parse()
         if len(self.cycle.body) <= HIGH_WATER_LIMIT:
             self.flow.resume_reading()
