@@ -61,3 +61,18 @@ def test_each_server_lists_what_workers_run_for_all_servers(tmp_path: Path) -> N
         assert listed["complete"] is False
         assert _running(listed) < executions
         (tmp_path / "file").touch()
+
+
+def test_servers_of_one_machine_without_names_are_several_workers(tmp_path: Path) -> None:
+    with open_cluster(tmp_path, ClusterSize(servers=2, workers=0, server_slots=4)) as cluster:
+        for server in cluster.servers:
+            assert server.stop() == 0, server.output()
+            named = server.program.command
+            option = named.index("--name")
+            server.start(server.program._replace(command=[*named[:option], *named[option + 2 :]]))
+
+        async def has_both() -> bool:
+            listed = await _listed(cluster, 0)
+            return {server.pid for server in cluster.servers} <= {worker["pid"] for worker in listed["workers"]}
+
+        asyncio.run(cluster.until(has_both, timeout_s=60))

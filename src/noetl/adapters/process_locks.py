@@ -23,17 +23,21 @@ class LockFile:
 
     def __init__(self, folder: Path, name: str) -> None:
         self.name = name
-        self._path = folder / name
+        path, self._path = folder / name, folder / f"{name}.new"
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if path.exists():
+                raise FileExistsError("it exists")
             self._descriptor = os.open(self._path, LOCK_FLAGS | os.O_CREAT | os.O_EXCL, 0o600)
         except OSError as error:
-            raise Unavailable(f'"{self._path}" cannot be created: {error.strerror or error}') from error
+            raise Unavailable(f'"{path}" cannot be created: {error.strerror or error}') from error
         try:
             flock(self._descriptor, LOCK_EX | LOCK_NB)
+            # It gets its name after the lock: an unlocked file would look like that of a dead process.
+            self._path = self._path.rename(path)
         except OSError as error:
             self.close()
-            raise Unavailable(f'"{self._path}" cannot be locked: {error.strerror or error}') from error
+            raise Unavailable(f'"{path}" cannot be locked: {error.strerror or error}') from error
 
     def close(self) -> None:
         with suppress(OSError):

@@ -24,7 +24,8 @@ from noetl.ports import Epoch
 SLOT_BYTES: Final = 512  # of one call; a longer one is not written
 GROWTH_SLOTS: Final = 64
 SUFFIX: Final = ".calls"
-_FREE: Final = 0
+_FREE: Final = 0  # the first byte of a slot
+_RECORDED: Final = 1  # its call is in the log, and still counts as one that ran at the same time as the others
 
 
 class _RunningCall(Struct, array_like=True, frozen=True):
@@ -119,22 +120,22 @@ class RunningCalls:
         """By execution."""
         found: dict[str, list[Lose]] = {}
         for file in self._dead():
-            calls = [call for _, call in _entries(file)]
-            for call in calls:
-                lose = Lose(frame=call.frame, worker=f"process {call.pid}", epoch=call.epoch, held=len(calls))
+            entries, held = _read(file)
+            for _, call in entries:
+                lose = Lose(frame=call.frame, worker=f"process {call.pid}", epoch=call.epoch, held=held)
                 found.setdefault(call.execution_id, []).append(lose)
         return found
 
     def forget(self, execution_id: str) -> None:
         """They are in the log now. Files whose executions have all ended are removed."""
         for file in self._dead():
-            entries = _entries(file)
-            for slot, _ in [each for each in entries if each[1].execution_id == execution_id]:
-                _clear(file, slot)
+            for slot, call in _read(file)[0]:
+                if call.execution_id == execution_id:
+                    _mark_recorded(file, slot)
             self._remove_if_over(file)
 
     def _remove_if_over(self, file: Path) -> None:
-        if not any(self._is_open(call.execution_id) for _, call in _entries(file)):
+        if not any(self._is_open(call.execution_id) for _, call in _read(file)[0]):
             file.unlink(missing_ok=True)
 
     def _dead(self) -> Iterator[Path]:
@@ -148,19 +149,20 @@ def _calls_file(folder: Path, lock: str) -> Path:
     return folder / f"{Path(lock).stem}{SUFFIX}"
 
 
-def _entries(file: Path) -> list[tuple[int, _RunningCall]]:
-    """Slots and calls. A damaged slot is skipped."""
+def _read(file: Path) -> tuple[list[tuple[int, _RunningCall]], int]:
+    """The slots and calls that are not recorded, and the number of all calls. A damaged slot is only counted."""
     found: list[tuple[int, _RunningCall]] = []
-    body = b""
+    held, body = 0, b""
     with suppress(OSError):
         body = file.read_bytes()
     for start in range(0, len(body), SLOT_BYTES):
+        held += body[start] != _FREE
         with suppress(MsgspecError, UnicodeDecodeError):
             found.append((start // SLOT_BYTES, _decode(body[start : start + SLOT_BYTES].partition(b"\n")[0])))
-    return found
+    return found, held
 
 
-def _clear(file: Path, slot: int) -> None:
+def _mark_recorded(file: Path, slot: int) -> None:
     with suppress(OSError), file.open("r+b") as opened:
         opened.seek(slot * SLOT_BYTES)
-        opened.write(bytes([_FREE]))
+        opened.write(bytes([_RECORDED]))

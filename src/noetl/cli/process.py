@@ -147,8 +147,9 @@ async def _deployment(
         if options.slots:
             from noetl.runtime.worker import WorkerOptions, open_worker
 
+            # A server without a name may share its host's name with other servers: its worker needs another one.
             worker = WorkerOptions(
-                nats, POOL, options.slots, runtime.name, {}, server.link_key, lease_s, None, server.pool_keys
+                nats, POOL, options.slots, options.name, {}, server.link_key, lease_s, None, server.pool_keys
             )
             await stack.enter_async_context(open_worker(worker, on_error=on_error, server=runtime))
         yield runtime.services, runtime.instruments, crashed

@@ -51,7 +51,7 @@ from noetl.link.feed import LinkFeed
 from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey
 from noetl.link.messages import PARTITIONS
 from noetl.link.secret_channel import SecretServer
-from noetl.link.server import LinkServer
+from noetl.link.server import RELEASE_S, LinkServer
 from noetl.link.workers import LinkWorkerRegistry, WorkerPoll
 from noetl.ports import CurrentWork, FeedEvent, Link, Pointer
 from noetl.runtime.adapters import open_shared_stores
@@ -92,11 +92,11 @@ class ServerOptions(NamedTuple):
 
 
 class MeasuredOwner(MeasuredLink):
-    """Control with metrics. The link server also needs the loaded executions."""
+    """Control with metrics. The link server also needs the loaded executions, and the values in their workloads."""
 
     def __init__(self, control: Control, metrics: Metrics, clock: Clock, pending: PendingPointers) -> None:
         super().__init__(control, metrics, clock, pending)
-        self.load = control.load
+        self.load, self.results = control.load, control.results
 
 
 class OwnSlots:
@@ -232,7 +232,7 @@ class ServerRuntime:
     def open_calls(self) -> ServerCalls | None:
         """For a worker in this process. None: the folder cannot be written, and a call can end the server again."""
         try:
-            return ServerCalls(self._database, self.clock)
+            return ServerCalls(self._database, self.clock, self.instruments.log)
         except Unavailable as error:
             advice = "a call that ends this server is repeated without a limit: make the folder writable"
             self.instruments.log.warning("calls.not-written", reason=str(error), advice=advice)
@@ -367,8 +367,10 @@ class ServerRuntime:
             self._sweep_soon.set()
 
     async def _stop_answering(self, kept: frozenset[int]) -> None:
+        finishing = asyncio.ensure_future(self.link.finish(RELEASE_S))
         with suppress(Unavailable):
             await self.link_server.release(kept)
+        await finishing
 
     async def _publish_ownership(self) -> None:
         """The other servers need not wait for their next round. A lost message costs that time only."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from fcntl import LOCK_NB, LOCK_SH, flock
 from pathlib import Path
+from threading import Event, Thread
 
 import pytest
 
-from noetl.adapters.process_locks import LockFile, is_alive
+from noetl.adapters.process_locks import LockFile, is_alive, lock_files
 from noetl.errors import Unavailable
 
 
@@ -39,3 +40,23 @@ def test_what_can_not_be_looked_at_is_not_taken_for_dead(tmp_path: Path) -> None
     (tmp_path / "a.lock").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(Unavailable, match="cannot be read"):
         is_alive(tmp_path, "a.lock")
+
+
+def test_no_process_sees_a_lock_file_before_it_is_locked(tmp_path: Path) -> None:
+    created, dead = Event(), set[str]()
+
+    def look() -> None:
+        while not created.is_set():
+            dead.update(name for name in lock_files(tmp_path)[-1:] if not is_alive(tmp_path, name))
+
+    looking = Thread(target=look)
+    looking.start()
+    try:
+        locks = [LockFile(tmp_path, f"{number:03}.lock") for number in range(300)]
+    finally:
+        created.set()
+        looking.join()
+    assert dead == set()
+    for lock in locks:
+        lock.close()
+    assert list(tmp_path.iterdir()) == []

@@ -37,7 +37,7 @@ def test_the_calls_of_a_dead_process_are_found_once_and_ended_ones_are_not(tmp_p
         assert [(each.frame, each.epoch, each.held) for each in found] == [("a#1", (1, 2), 3), ("b#1[3]", (1, 2), 3)]
         calls.forget("e")
         assert calls.lost("e") == []
-        assert [each.frame for each in calls.lost("other")] == ["c#1"]
+        assert [(each.frame, each.held) for each in calls.lost("other")] == [("c#1", 3)], "they ran at the same time"
         calls.forget("other")
         assert files(tmp_path) == []
 
@@ -60,7 +60,7 @@ def test_the_file_is_removed_with_its_process_and_damage_is_ignored(tmp_path: Pa
         assert files(tmp_path) == []
         damaged = tmp_path / "noetl.db-locks" / "dead.calls"
         damaged.write_bytes(b'["e","a#1"\xff\n'.ljust(SLOT_BYTES, b"\0") + b'["e","b#1",[1,2],7]\n')
-        assert calls.lost("e") == [Lose(frame="b#1", worker="process 7", epoch=(1, 2), held=1)]
+        assert calls.lost("e") == [Lose(frame="b#1", worker="process 7", epoch=(1, 2), held=2)]
 
     on_file(path, work)
 

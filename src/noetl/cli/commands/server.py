@@ -19,7 +19,14 @@ Nats = Annotated[
         " triggers. Default: `NOETL_NATS`.",
     ),
 ]
-Name = Annotated[str, typer.Option("--name", metavar="NAME", help="The name of the process. Default: a generated one.")]
+Name = Annotated[
+    str,
+    typer.Option(
+        "--name",
+        metavar="NAME",
+        help="A name that no other process has. Default: the name of the host with a random suffix.",
+    ),
+]
 Slots = Annotated[
     int,
     typer.Option(

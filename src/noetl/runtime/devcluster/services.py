@@ -345,8 +345,16 @@ class Nats:
             return ""  # it is starting or stopping, or the machine is busy
         finally:
             await connection.close()
+        return fault_of(answer)
+
+
+def fault_of(answer: bytes) -> str:
+    """What NATS says about its health; "": no fault, or an unexpected answer."""
+    try:
         error = msgspec.json.decode(answer, type=_HealthReply).data.error
-        return "restarted: its disk was full, and has space again" if "write error" in error else ""
+    except msgspec.MsgspecError:
+        return ""
+    return "restarted: its disk was full, and has space again" if "write error" in error else ""
 
 
 def nats_server_path() -> Path:
