@@ -283,7 +283,7 @@ def test_a_body_in_many_parts_lets_others_have_their_turns(tmp_path: Path) -> No
         while not answers.done():
             await turn()
             turns += 1
-        assert await answers == [REFUSED, OK]  # of the API: this is no JSON
+        assert await answers == [REFUSED, OK]  # of the API: the body is not JSON
         assert turns > len(parts) // CHUNKED_BYTES_PER_TURN
 
     serve(tmp_path, work)

@@ -78,19 +78,19 @@ def store_of(memory: type[MemoryStore]) -> type[SimStore]:
 
 
 class PublishesFirst(Control):
-    async def _record(self, live: LiveExecution, events: list[Event]) -> None:
+    async def _record(self, live: LiveExecution, events: list[Event], *, is_part: bool = False) -> None:
         self.dispatch.enqueue_all(live)
         await self.dispatch.pump()
-        await super()._record(live, events)
+        await super()._record(live, events, is_part=is_part)
 
 
 class AnswersFirst(Control):
-    async def _record(self, live: LiveExecution, events: list[Event]) -> None:
+    async def _record(self, live: LiveExecution, events: list[Event], *, is_part: bool = False) -> None:
         for item in self.drained:
             if not item.answer.done():
                 item.answer.set_result(item.then())
         live.busy = False
-        await super()._record(live, events)
+        await super()._record(live, events, is_part=is_part)
         live.busy = True
 
     drained: Sequence[PendingCommand] = ()

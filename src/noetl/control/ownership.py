@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
@@ -146,6 +147,7 @@ class OwnerLink:
         self._local = local
         self._remote = remote
         self._owns = owns
+        self._running: set[asyncio.Future[None]] = set()  # requests that our executions have not answered yet
 
     def _to(self, execution_id: str) -> Link:
         return self._local() if self._owns(execution_id) else self._remote
@@ -160,10 +162,26 @@ class OwnerLink:
         return await self._remote.beat(worker, holds)
 
     async def start(self, execution_id: str, digest: str, start: Start) -> None:
-        await self._to(execution_id).start(execution_id, digest, start)
+        await self._ask(execution_id, lambda link: link.start(execution_id, digest, start))
 
     async def command(self, execution_id: str, command: Command) -> None:
-        await self._to(execution_id).command(execution_id, command)
+        await self._ask(execution_id, lambda link: link.command(execution_id, command))
+
+    async def _ask(self, execution_id: str, request: Callable[[Link], Awaitable[None]]) -> None:
+        if not self._owns(execution_id):
+            return await request(self._remote)
+        running = asyncio.get_running_loop().create_future()
+        self._running.add(running)
+        try:
+            await request(self._local())
+        finally:
+            self._running.remove(running)
+            running.set_result(None)
+
+    async def finish(self, timeout_s: float) -> None:
+        """Wait for the requests that our executions have received so far, before they get another owner."""
+        if self._running:
+            await asyncio.wait(self._running, timeout=timeout_s)
 
     async def iterations(self, execution_id: str, run: str, only: range | None = None) -> list[Output | None]:
         return await self._local().iterations(execution_id, run, only)

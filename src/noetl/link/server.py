@@ -51,7 +51,7 @@ from noetl.link.secret_channel import Owner, SecretServer
 from noetl.ports import CurrentWork, LogSink, Message, PlaybookText, Subscription, Transport
 
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
-RELEASE_S: Final = 1.0  # for the pending requests, when partitions are released
+RELEASE_S: Final = 3.0  # for the pending requests, when partitions are released; new ones wait for the next owner
 PENDING_MAX: Final = 20_000  # requests without a reply; further ones are refused
 ITERATIONS_MAX: Final = 1_000_000
 REPORTS_MAX: Final = 1_024  # in one request

@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from noetl.adapters.memory import MemoryStore
-from noetl.control.ownership import PartitionOwners
-from noetl.errors import Unavailable
+from noetl.control.ownership import OwnerLink, PartitionOwners
+from noetl.engine.commands import Start
+from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.ids import partition_of
-from noetl.ports import OwnedPartitions
+from noetl.ports import Append, OwnedPartitions
+from noetl.slices import turn
 from noetl.testing import FakeClock
+from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
+from tests.unit.control.runtimes import memory_runtime, run_in
 
 COUNT = 8
 
@@ -73,6 +77,38 @@ def test_a_server_commits_what_it_has_received_before_it_releases_a_partition() 
         assert len(first.owned) == COUNT // 2
 
     asyncio.run(work())
+
+
+class HeldStore(MemoryStore):
+    """Its appends wait."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeClock(), COUNT)
+        self.asked, self.continues = asyncio.Event(), asyncio.Event()
+
+    async def append(self, appends: Sequence[Append]) -> list[Conflict | Fenced | None]:
+        self.asked.set()
+        await self.continues.wait()
+        return await super().append(appends)
+
+
+def test_a_server_commits_what_its_own_clients_have_sent_before_it_releases_a_partition() -> None:
+    store = HeldStore()
+    runtime = memory_runtime({"t": "workflow:\n- {step: start, tool: {kind: noop}}\n"}, parts=RuntimeParts(store=store))
+
+    async def work(runtime: MemoryRuntime) -> None:
+        link = OwnerLink(lambda: runtime.control, runtime.control, lambda _: True)
+        starting = asyncio.ensure_future(link.start("e", "t", Start()))
+        await store.asked.wait()
+        finishing = asyncio.ensure_future(link.finish(60))
+        await turn()
+        assert not finishing.done()
+        store.continues.set()
+        await finishing
+        assert starting.done()
+        await link.finish(60)
+
+    run_in(runtime, work, slots=0)
 
 
 def test_a_server_that_leaves_during_a_release_keeps_no_lease() -> None:
