@@ -25,6 +25,7 @@ OUTPUT_FIELDS = ("status", "data", "ref", "error", "meta")  # and the part of th
 ERROR_FIELDS = ("kind", "retryable", "message", "details", "cause")
 META_FIELDS = ("attempt", "duration_ms", "ts", "tries", "count", "succeeded", "failed", "select")
 REF_FIELDS = ("type", "locator", "auth_reference", "meta")
+STORED = "$stored"  # the key of the mark that stands for a value in the result store (D91)
 DATA_LEVELS_MAX = 64  # of nested lists and mappings
 INT_BITS_MAX = 14_000  # of an integer: larger ones cannot be written as text
 _INT_MAX = 1 << INT_BITS_MAX

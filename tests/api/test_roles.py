@@ -94,6 +94,45 @@ def test_a_workload_names_no_results_outside_of_the_paths(tmp_path: Path) -> Non
     serve(tmp_path, work, SETTINGS)
 
 
+def test_a_text_names_no_results_outside_of_the_paths(tmp_path: Path) -> None:
+    """Its executions trust the Refs of its defaults and of its triggers, and would read the results for its author."""
+
+    async def work(server: ApiServer) -> None:
+        scene = await opened_scene(server)
+        token = await scene.token("author", "in/*")
+        operator = await scene.token("operator", "in/*")
+
+        async def status(method: str, path: str, body: dict[str, Any], *, token: str | None = token) -> int:
+            answer = await server.api.ask(method, path, body, token=token)
+            if answer.status == 404:
+                assert answer.json["detail"] == f"no execution {owner}"
+            return answer.status
+
+        for number, (owner, refused) in enumerate(((scene.ended["in"], 0), (scene.ended["out"], 404))):
+            ref = f'{{type: relational, locator: {{execution_id: "{owner}", run: "start#1"}}}}'
+            for place, body in enumerate((
+                f"workload: {{rows_ref: {ref}}}\n",
+                f"workload: {{page: [{{rows_ref: {ref}}}]}}\n",
+                f"input: {{rows_ref: {{type: map, default: {ref}}}}}\n",
+                f"triggers:\n- {{name: t, kind: interval, every_s: 3600, workload: {{rows_ref: {ref}}}}}\n",
+            )):  # fmt: skip
+                path = f"in/named{number}{place}"
+                text = playbook(path, body + GPU.replace("  spec: {pool: gpu}\n", ""))
+                fork = f"/executions/{scene.ended['in']}/fork"
+                assert await status("POST", "/playbooks", {"text": text}) == (refused or 201), body
+                assert await status("POST", "/executions", {"text": text}) == (refused or 201), body
+                assert await status("POST", fork, {"text": text, "dry_run": True}) == (refused or 200), body
+                # Of an author without limits, everybody who may run the playbook starts it.
+                assert await status("POST", "/playbooks", {"text": text}, token=None) == (201 if refused else 200)
+                for each in (operator, token):
+                    assert await status("POST", "/executions", {"path": path}, token=each) == 201
+                await server.api.post("/playbooks", {"text": playbook(path)}, status=201)
+                rollback = {"path": path, "version": 1}
+                assert await status("POST", "/playbooks/rollback", rollback) == (refused or 200), body
+
+    serve(tmp_path, work, SETTINGS)
+
+
 def test_a_text_is_started_within_the_paths_only(tmp_path: Path) -> None:
     async def work(server: ApiServer) -> None:
         scene = await opened_scene(server)

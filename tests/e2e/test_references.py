@@ -119,6 +119,87 @@ def test_a_child_reads_a_ref_of_the_request_of_its_caller_d99(workspace: Workspa
     assert (code, document["output"]["data"]) == (0, [{"text": "of another"}])
 
 
+GRANDPARENT = (
+    HEAD.replace("path: t", "path: top")
+    + """\
+workflow:
+- step: start
+  tool: {kind: python, code: "def main(): return [{'text': 'of the top'}]"}
+  set: {ctx.rows_ref: "{{ output.ref }}"}
+  next: {arcs: [{step: call}]}
+- step: call
+  tool:
+  - {name: rest, kind: python, code: "def main(): return 'x' * SIZE"}
+  - name: pass
+    kind: playbook
+    path: middle.yaml
+    input: {page: {rows_ref: "{{ ctx.rows_ref }}", rest: "{{ rest.data }}"}}
+"""
+)
+MIDDLE = (
+    HEAD.replace("path: t", "path: middle")
+    + """\
+workload: {page: {}}
+workflow:
+- step: start
+  tool: {kind: noop}
+  set: {ctx.rows_ref: "{{ workload.page.rows_ref }}"}
+  next: {arcs: [{step: pass}]}
+- step: pass
+  tool:
+  - {name: own, kind: resolve, ref: "{{ ctx.rows_ref }}"}
+  - {name: call, kind: playbook, path: t.yaml, input: {given_ref: "{{ ctx.rows_ref }}"}}
+"""
+)
+
+
+@pytest.mark.parametrize("size", [0, 70_000], ids=["small", "large"])  # a large value is in the result store
+def test_a_ref_in_a_value_of_any_size_of_the_workload_is_read_and_passed_on_d99(
+    workspace: Workspace, size: int
+) -> None:
+    """No task of the step reads the value itself."""
+    workspace.write(READ % "workload.given_ref", "t.yaml")
+    workspace.write(MIDDLE, "middle.yaml")
+    code, document = workspace.json("run", workspace.write(GRANDPARENT.replace("SIZE", str(size)), "top.yaml"))
+    assert (code, document["output"]["data"]) == (0, [{"text": "of the top"}])
+
+
+FORGED_MARK = (
+    HEAD
+    + """\
+workload: {forged: null}
+workflow:
+- step: start
+  tool: {kind: python, code: "def main(): return 'x' * 100_000"}
+  set: {ctx.large: "{{ output.data }}"}
+  next: {arcs: [{step: read}]}
+- step: read
+  input: %s
+  tool: {kind: python, input: {given: "{{ input }}"}, code: "def main(given): return given"}
+"""
+)
+
+
+@pytest.mark.parametrize(
+    "given", ['{a: {$stored: "{{ workload.forged }}"}}', """{a: "{{ {'$stored': workload.forged} }}"}"""]
+)
+def test_data_cannot_forge_a_stored_value_d91_d99(workspace: Workspace, given: str) -> None:
+    """Where a worker reads the marks of an execution, it checks whose results they name."""
+    ref = stored_ref(workspace)
+    file = workspace.write(FORGED_MARK % given)
+    code, document = workspace.json("run", file, "--set", f"forged={json.dumps(ref)}")
+    assert (code, document["error"]["kind"]) == (1, "reference")
+    assert 'the value of "input" cannot be read: foreign-ref: the Ref names a result' in document["error"]["message"]
+    assert "of another" not in json.dumps(document)
+
+
+def test_an_input_as_a_whole_cannot_be_a_stored_value_d91(workspace: Workspace) -> None:
+    file = workspace.write(FORGED_MARK % '{$stored: "{{ workload.forged }}"}')
+    code, document = workspace.json("run", file, "--set", f"forged={json.dumps(stored_ref(workspace))}")
+    assert code == 2
+    assert "bad-name" in [each["code"] for each in document["problems"]]
+
+
 def test_a_request_may_hand_over_a_ref_by_a_name_that_says_so_d99(workspace: Workspace) -> None:
     ref = stored_ref(workspace)
     file = workspace.write(READ % "workload.given_ref")

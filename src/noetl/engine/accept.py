@@ -38,14 +38,14 @@ from noetl.engine.limits import BadKey, key_of, permit_of
 from noetl.engine.loops import ToRead, ToStore, awaits_reading, digest_of, loop_done, loop_output, loop_started
 from noetl.engine.parking import answered
 from noetl.engine.retry import called
-from noetl.engine.scopes import deadline, has_ref, is_foreign, moment
+from noetl.engine.scopes import deadline, has_ref, moment
 from noetl.engine.state import Frame, Run, State
-from noetl.engine.stored import STORED, NeedsValues, ensure_readable, ref_of, stored_key_in
+from noetl.engine.stored import NeedsValues, ensure_readable, ref_of, stored_key_in
+from noetl.engine.workloads import ref_fault, stored_fault
 from noetl.errors import InputError, InputProblem, Rejected
 from noetl.ids import START_TOKEN, frame_parts, permit_frame, run_id
-from noetl.net.origins import SUFFIX
 from noetl.net.program import Program
-from noetl.output import JSON, Failure, Output
+from noetl.output import JSON, STORED, Failure, Output
 from noetl.playbook.model import COMPENSATE, INLINE_BYTES_MAX
 from noetl.playbook.spec import merge
 from noetl.template.compile import TemplateError
@@ -122,7 +122,7 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
     )  # fmt: skip
     defaults = playbook.workload if program.inputs is None else program.inputs.defaults
     entry = program.steps[playbook.entry]
-    error = command.error or (_unmerged(defaults, command.workload) if stored else None)
+    error = command.error or (stored_fault(defaults, command.workload) if stored else None)
     if program.inputs is None:
         workload = merge(defaults, command.workload)
     else:
@@ -130,8 +130,8 @@ def _start(program: Program, state: State, command: Start, at: datetime) -> list
         if problems and command.parent is None:
             raise InputError(problems)
         error = error or (_misfit(problems) if problems else None)
-    if error is None and command.parent is None:
-        error = _foreign(command.workload)
+    if error is None:
+        error = ref_fault(defaults, command.workload, workload, is_child=command.parent is not None)
     input = {}
     if error is None and command.depth > program.limits["depth"]:
         message = f"children are nested deeper than limits.depth ({program.limits['depth']})"
@@ -237,25 +237,6 @@ def _misfit(problems: Sequence[InputProblem]) -> Failure:
     message = f"the inputs do not fit: {'; '.join(map(str, problems))}"
     fields: list[JSON] = [{"name": each.name, "message": each.message} for each in problems]
     return Failure(kind="input", message=message, details={"fields": fields})
-
-
-def _foreign(workload: dict[str, JSON]) -> Failure | None:
-    """A request may not choose what is read from another system with the credentials of the playbook (D99)."""
-    for name, value in workload.items():
-        if name.endswith(SUFFIX) and type(value) is dict and is_foreign(value):
-            system = str(value["locator"]["system"])[:40]
-            message = f'workload "{name}" is a Ref to data in {system}; a request may only pass Refs to stored results'
-            return Failure(kind="reference", message=message)
-    return None
-
-
-def _unmerged(defaults: dict[str, JSON], given: dict[str, JSON]) -> Failure | None:
-    """A mapping in the result store cannot be merged with the keys of a default."""
-    for key, value in given.items():
-        if ref_of(value) is not None and isinstance(default := defaults.get(key), dict) and default:
-            message = f'workload.{key} is over 64 KiB and has defaults: pass a reference, or declare "{key}: {{}}"'
-            return Failure(kind="payload-too-large", message=message)
-    return None
 
 
 def _report(program: Program, state: State, report: Report, at: datetime) -> list[Fact]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 
 import msgspec
 
 from noetl.engine.state import Run, State
-from noetl.engine.stored import STORED
 from noetl.ids import frame_parts
 from noetl.net.origins import SUFFIX
 from noetl.net.program import CompiledPipeline
-from noetl.output import JSON, REF_FIELDS, Failure
+from noetl.output import JSON, REF_FIELDS, STORED, Failure
 from noetl.template.compile import Moment, Template, Value
 
 
@@ -168,19 +167,38 @@ def has_ref(value: JSON) -> bool:
     return type(value) is dict and (is_ref(value) or any(map(has_ref, value.values())))
 
 
-def named_refs(value: JSON, *, named: bool = False) -> Iterator[dict[str, JSON]]:
+def named_refs(value: JSON) -> Iterator[dict[str, JSON]]:
     """The Refs of a request that its execution trusts (D99): those under a name that ends in `_ref`, at any depth.
 
-    Also the marks of stored values, which a caller may pass on: only control writes their key (D91).
+    Also the marks of stored values, which a caller may pass on (D91).
     """
+    return (ref for ref in _search(value, named=False) if ref is not None)
+
+
+def _search(value: JSON, *, named: bool) -> Iterator[dict[str, JSON] | None]:
+    """The same, and None for all other values."""
+    yield value if named and is_ref(value) else None
     if type(value) is dict:
-        if named and is_ref(value):
-            yield value
         for key, each in value.items():
-            yield from named_refs(each, named=key.endswith(SUFFIX) or key == STORED)
+            yield from _search(each, named=key.endswith(SUFFIX) or key == STORED)
     elif type(value) is list:
         for each in value:
-            yield from named_refs(each, named=named)
+            yield from _search(each, named=named)
+
+
+def named_results(value: JSON) -> Generator[None, None, dict[str, str]]:
+    """The stored results that these Refs name: `result_key` → the execution whose result it is. It yields often."""
+    found: dict[str, str] = {}
+    for ref in _search(value, named=False):
+        yield
+        if ref is not None and (owner := owner_of(ref)) is not None:
+            found[result_key(ref)] = owner
+    return found
+
+
+def result_key(ref: dict[str, JSON]) -> str:
+    """Equal for Refs with the same locator."""
+    return repr(sorted(ref["locator"].items()))
 
 
 def owner_of(ref: dict[str, JSON]) -> str | None:

@@ -2,7 +2,7 @@
 
 Facts and the state hold a mark, `{"$stored": <Ref>}`; the result store holds the value. Workers replace marks by
 values. A decision of control that reads through a mark, or makes a large value, raises NeedsValues: a worker
-makes it (`engine/delegation.py`). Data that contains the key of a mark is stored, so it cannot forge one.
+makes it (`engine/delegation.py`). Data may look like a mark, so its reader checks whose result the Ref names (D99).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TypeAlias
 
 import msgspec
 
+from noetl.engine.scopes import is_foreign, is_ref
 from noetl.net.program import CompiledPipeline, CompiledRule, Program, Write
-from noetl.output import JSON, Failure
+from noetl.output import JSON, STORED, Failure
 from noetl.playbook.model import INLINE_BYTES_MAX
 from noetl.template.compile import Template, Value
 from noetl.template.projection import PROJECTED
 
-STORED = "$stored"
 ROOTS = ("ctx", "step", "iter", "input", "workload")  # the scopes whose values may be stored
 _STORED_KEY = b'"$stored"'
 _CHAR_BYTES_MAX = 6  # of one character, escaped
@@ -43,8 +43,10 @@ def mark(ref: dict[str, JSON]) -> dict[str, JSON]:
 
 def ref_of(value: JSON) -> dict[str, JSON] | None:
     """The Ref of a mark; None: the value is not a mark."""
-    if type(value) is dict and len(value) == 1 and type(ref := value.get(STORED)) is dict:
-        return ref
+    if type(value) is dict and len(value) == 1:
+        ref: dict[str, JSON] = value.get(STORED, {})
+        if is_ref(ref) and not is_foreign(ref):
+            return ref
     return None
 
 

@@ -15,9 +15,11 @@ from noetl.engine.commands import Command, Decide, EndLoop, Report, StartLoop
 from noetl.engine.delegation import is_decision, pipeline_of
 from noetl.engine.facts import ForBlock, ForChild, ForDebugger, ForDocument, ForPermit, FrameParked
 from noetl.engine.parking import child_id
-from noetl.engine.scopes import is_foreign, named_refs, owner_of
+from noetl.engine.scopes import named_results
+from noetl.engine.stored import filled, key_of, marks_on
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.ids import call_id, frame_of_call, frame_parts
+from noetl.json_slices import decode_stored
 from noetl.link.messages import (
     BeatRequest,
     BeginRequest,
@@ -39,7 +41,9 @@ from noetl.link.secret_channel import OwnedExecution, Owner, load_held
 from noetl.net.credentials import entry_names
 from noetl.net.notify import split_digest
 from noetl.net.program import CompiledPipeline
-from noetl.output import JSON
+from noetl.output import JSON, STORED
+from noetl.ports import ResultStore
+from noetl.slices import in_slices
 from noetl.template.compile import Template
 
 DEPTH_MAX: Final = 64  # more than children can be nested
@@ -62,8 +66,10 @@ async def authorise(pool: str, request: LinkRequest, owner: Owner) -> None:
             _check_entry(pool, await owner.load(execution_id), request.entry)
         case CommandRequest():
             await _check_command(pool, owner, request)
-        case IterationsRequest(held=held) | ParentRequest(held=held):
-            await _check_tree(await _load_held(pool, owner, held), owner, request.execution_id)
+        case IterationsRequest(execution_id, held=held):
+            await _check_tree(await _load_held(pool, owner, held), owner, {execution_id}, owner.results)
+        case ParentRequest(execution_id, held=held):
+            await _check_tree(await _load_held(pool, owner, held), owner, {execution_id})
         case PlaybookRequest(digest, held):
             if split_digest((await _load_held(pool, owner, held)).state.digest)[0] != digest:
                 raise _refused(pool, "read this playbook")
@@ -141,8 +147,11 @@ async def _check_report(pool: str, owner: Owner, execution_id: str, report: Repo
         raise _refused(pool, f"report frames other than {report.frame}")
     if report.parked is not None and pipeline is not None:
         _check_parked(pool, execution_id, report, report.parked, pipeline)
-        if isinstance(report.parked.until, ForChild):
-            await _check_refs(await owner.load(execution_id), owner, report.parked.until.workload)
+        match report.parked.until:
+            case ForChild(workload=input) | ForBlock(input=input) if STORED in input:
+                raise _refused(pool, f"hand over an input with the reserved key {STORED}")
+            case ForChild(workload=workload):
+                await _check_refs(await owner.load(execution_id), owner, workload)
 
 
 def _check_parked(
@@ -232,34 +241,49 @@ def _leads(execution: OwnedExecution, step: str, token: facts.Token) -> bool:
 # Reading
 
 
-async def _check_tree(execution: OwnedExecution, owner: Owner, execution_id: str) -> None:
-    """Raises NotFound for an execution that has no ancestor in common and that the workload does not name."""
-    state = execution.state
-    if execution_id == state.execution_id or _names(state.workload, execution_id):
-        return
-    root = await _root(owner, execution_id)
-    for each in (state.execution_id, *state.origins):
-        if await _root(owner, each) == root:
-            return
-    raise NotFound(f"no execution {execution_id} in the tree of {state.execution_id}")
-
-
 async def _check_refs(execution: OwnedExecution, owner: Owner, workload: dict[str, JSON]) -> None:
     """A child reads what its workload names, so the worker of its caller names results of their tree only."""
-    for ref in named_refs(workload):
-        if not is_foreign(ref) and (execution_id := owner_of(ref)) is not None:
-            await _check_tree(execution, owner, execution_id)
+    named = set((await in_slices(named_results(workload))).values())
+    await _check_tree(execution, owner, named, owner.results)  # also of stored values: they are read only then
+    if (complete := await _complete(workload, owner.results)) is not workload:
+        more = set((await in_slices(named_results(complete))).values()) - named
+        await _check_tree(execution, owner, more, owner.results)
 
 
-async def _root(owner: Owner, execution_id: str) -> str:
+async def _check_tree(
+    execution: OwnedExecution, owner: Owner, others: set[str], results: ResultStore | None = None
+) -> None:
+    """Raises NotFound for an execution that has no ancestor in common and that the workload does not name.
+
+    `results` None: values of the workload that are too large for the log are not searched.
+    """
+    state, workload = execution.state, execution.state.workload
+    others = others - {state.execution_id}
+    if others:
+        others.difference_update((await in_slices(named_results(workload))).values())
+    if others:
+        parents: dict[str, str | None] = {}
+        roots = {await _root(owner, each, parents) for each in (state.execution_id, *state.origins)}
+        others = {each for each in others if await _root(owner, each, parents) not in roots}
+    if others and results is not None and (complete := await _complete(workload, results)) is not workload:
+        others.difference_update((await in_slices(named_results(complete))).values())
+    if others:
+        raise NotFound(f"no execution {min(others)} in the tree of {state.execution_id}")
+
+
+async def _complete(workload: dict[str, JSON], results: ResultStore) -> dict[str, JSON]:
+    """With the values that are too large for the log; the same object if there are none."""
+    values = {key_of(ref): await decode_stored(await results.get(ref)) for ref in marks_on(workload, ())}
+    complete: dict[str, JSON] = filled(workload, values) if values else workload
+    return complete
+
+
+async def _root(owner: Owner, execution_id: str, parents: dict[str, str | None]) -> str:
+    """`parents`: those that are known already."""
     for _ in range(DEPTH_MAX):
-        parent = await owner.parent(execution_id)
-        if parent is None:
+        if execution_id not in parents:
+            parents[execution_id] = await owner.parent(execution_id)
+        if (parent := parents[execution_id]) is None:
             break
         execution_id = parent
     return execution_id
-
-
-def _names(workload: dict[str, JSON], execution_id: str) -> bool:
-    """Whether a Ref in the request of an execution names a result of the other one."""
-    return any(owner_of(ref) == execution_id for ref in named_refs(workload))

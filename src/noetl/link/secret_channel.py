@@ -22,7 +22,7 @@ from noetl.link.keys import LinkIdentity, LinkKey
 from noetl.link.messages import DECODERS, CredentialRequest, EncryptedReply, HeldFrame
 from noetl.net.program import Program
 from noetl.playbook.model import Credential
-from noetl.ports import Epoch, FetchedCredential, Link, SecretProvider, Transport
+from noetl.ports import Epoch, FetchedCredential, Link, ResultStore, SecretProvider, Transport
 from noetl.secret import Secret
 
 NONCE_BYTES: Final = 12  # of AES-GCM
@@ -105,6 +105,9 @@ class OwnedExecution(Protocol):
 
 class Owner(Link, Protocol):
     """The control of a server."""
+
+    @property
+    def results(self) -> ResultStore: ...
 
     async def load(self, execution_id: str) -> OwnedExecution:
         """Raises Unavailable if this server does not own the execution."""

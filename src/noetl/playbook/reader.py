@@ -226,7 +226,7 @@ class _Reader:
         return Step(
             name=name,
             desc=data.get("desc"),
-            input=data.get("input", {}),
+            input=self.tasks.input(data, at),
             loops=self._loops(data.get("loop"), (*at, "loop")),
             tasks=self.tasks.pipeline(data.get("tool"), (*at, "tool"), name),
             set=self.tasks.writes(data.get("set", {}), (*at, "set"), saves=True),
@@ -265,7 +265,7 @@ class _Reader:
         return Block(
             name=name,
             desc=data.get("desc"),
-            input=data.get("input", {}),
+            input=self.tasks.input(data, at),
             loops=self._loops(data.get("loop"), (*at, "loop")),
             tasks=self.tasks.pipeline(data.get("tool"), (*at, "tool"), name),
             set=self.tasks.writes(data.get("set", {}), (*at, "set")),
@@ -368,12 +368,13 @@ class _Reader:
         return not self._has(at, "next")
 
     def _data(self, value: JSON, at: Path) -> None:
-        """Warn about templates in data, which are not evaluated."""
+        """Warn about templates in data, which are not evaluated, and refuse the key of a mark (D91)."""
         if isinstance(value, str):
             if is_template(value):
                 message = f"templates in {at[0]} are not evaluated; write it in the step that uses the value"
                 self.report.add("template-in-data", at, message)
         elif isinstance(value, dict):
+            self.tasks.check_keys(value, at)
             for key, each in value.items():
                 self._data(each, (*at, key))
         elif isinstance(value, list):

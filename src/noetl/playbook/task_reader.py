@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from noetl.errors import Related
-from noetl.output import JSON
+from noetl.output import JSON, STORED
 from noetl.playbook import source
 from noetl.playbook.branches import Branching, BranchItems, Item, expanded
 from noetl.playbook.kinds import Kind, Kinds
@@ -134,12 +134,23 @@ class TaskReader:
             at=at,
         )
 
+    def input(self, data: dict[str, JSON], at: Path) -> dict[str, JSON]:
+        """The `input` of a step, a block or a task."""
+        input: dict[str, JSON] = data.get("input", {})
+        self.check_keys(input, (*at, "input"))
+        return input
+
+    def check_keys(self, value: dict[str, JSON], at: Path) -> None:
+        if STORED in value:
+            message = f'"{STORED}" is reserved for values in the result store; choose another name'
+            self.report.add("bad-name", (*at, STORED), message, key=True)
+
     def _fields(
         self, kind: Kind | None, data: dict[str, JSON], at: Path
     ) -> tuple[str | None, dict[str, JSON], dict[str, JSON]]:
         """(auth, fields, input): fields of kinds without free input are moved into the input (D9)."""
         auth = data.get("auth")
-        input = dict(data.get("input", {}))
+        input = dict(self.input(data, at))
         beside = {key: value for key, value in data.items() if key not in _TASK_KEYS}
         if kind is None:
             return auth, beside, input

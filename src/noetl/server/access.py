@@ -12,7 +12,7 @@ from typing import Any, Final
 from litestar.connection import ASGIConnection
 from litestar.handlers import BaseRouteHandler
 
-from noetl.engine.scopes import is_foreign, named_refs, owner_of
+from noetl.engine.scopes import named_results
 from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.net.program import Program
 from noetl.output import JSON
@@ -21,6 +21,7 @@ from noetl.server.auth import CALLER, CHALLENGE, LOCAL, PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.services import Services
+from noetl.slices import in_slices
 
 CONTEXT: Final = "context"  # the key of the AppContext in the state of the application
 LIMIT: Final = "limit"  # the key of the following in the options of a route
@@ -80,15 +81,14 @@ async def check_execution(services: Services, caller: Caller, scope: str, execut
         await check_digest(services, caller, head.digest, head.path)
 
 
-async def check_refs(services: Services, caller: Caller, workload: dict[str, JSON]) -> None:
-    """An execution reads the results that its request names, so a caller names those that it sees.
+async def check_refs(services: Services, caller: Caller, *workloads: dict[str, JSON]) -> None:
+    """An execution reads the results that its request and its playbook name, so a caller names those that it sees.
 
     Raises NotFound, with the words of an unknown execution.
     """
     if caller.paths("read") is None:
         return
-    owners = {owner_of(ref) for ref in named_refs(workload) if not is_foreign(ref)}
-    for execution_id in sorted(each for each in owners if each is not None):
+    for execution_id in sorted(set((await in_slices(named_results([*workloads]))).values())):
         head = await services.listing.head(checked_id(execution_id))
         check_readable(caller, head.path, f"no execution {execution_id}")
 
@@ -133,15 +133,20 @@ def check_pools(caller: Caller, scope: str, program: Program) -> None:
             raise outside(caller, f'the pool "{pipeline.pool}", which the step "{pipeline.name}" uses')
 
 
-def check_written(caller: Caller, program: Program) -> None:
-    """Whether a caller may register a playbook: its path, its pools, and the playbooks that it calls.
+async def check_written(services: Services, caller: Caller, program: Program) -> None:
+    """Whether a caller may register a playbook: its path, its pools, the playbooks that it calls, and the results
+    that its defaults and its triggers name.
 
-    A call by a template could lead anywhere, so an author with limits writes literal paths. Raises ApiError.
+    A call by a template could lead anywhere, so an author with limits writes literal paths. Raises ApiError, or
+    NotFound with the words of an unknown execution.
     """
-    path = program.playbook.path
+    playbook = program.playbook
+    path = playbook.path
     if not caller.may("write", path):
         raise outside(caller, f'playbooks under "{path}"')
     check_pools(caller, "write", program)
+    defaults = {} if program.inputs is None else program.inputs.defaults
+    await check_refs(services, caller, playbook.workload, defaults, *(each.workload for each in playbook.triggers))
     if caller.may_everywhere("write"):
         return
     for pipeline in (*(step.pipeline for step in program.steps.values()), *program.blocks.values()):

@@ -287,7 +287,7 @@ async def check_text(context: AppContext, text: PlaybookTextRequest) -> Upgraded
 
 
 async def valid_text(context: AppContext, text: PlaybookTextRequest, caller: Caller) -> UpgradedText:
-    """The same for a text that the caller wants to register. Raises PlaybookError, or ApiError."""
+    """The same for a text that the caller wants to register. Raises PlaybookError, ApiError, or NotFound."""
     if _processes(context, text) is not None:
         await analysed(context, text, "errors")  # only a text without errors is compiled in this process
     upgraded = await check_text(context, text)
@@ -295,5 +295,5 @@ async def valid_text(context: AppContext, text: PlaybookTextRequest, caller: Cal
         raise PlaybookError(upgraded.checked.problems)
     if caller.roles:
         assert upgraded.checked.program is not None, "a playbook without errors is compiled"
-        check_written(caller, upgraded.checked.program)
+        await check_written(context.services, caller, upgraded.checked.program)
     return upgraded

@@ -18,6 +18,7 @@ from noetl.engine.facts import ForChild
 from noetl.engine.moves import Work, work_of
 from noetl.engine.pipeline import task_scope
 from noetl.engine.results import absent, restore
+from noetl.engine.scopes import named_refs, owner_of
 from noetl.engine.state import State, Status
 from noetl.engine.stored import described, filled, key_of, marks_on
 from noetl.errors import NotFound, Rejected
@@ -246,6 +247,7 @@ class PlaceScopes:
         self.place = None if hold is None else hold.why.place
         self._stored: dict[str, dict[str, JSON]] = {}  # slot of the frame → Ref
         self._work: Work | None = None
+        self._state = state
         self.scope: dict[str, JSON] = {
             "workload": state.workload,
             "ctx": state.ctx if hold is None else hold.run.ctx,
@@ -317,6 +319,11 @@ class PlaceScopes:
                 self._work = await _with_item(self._work, reads)
             scope = task_scope(self._work)
         refs = {key_of(ref): ref for read in template.reads for ref in marks_on(scope, read.path)}
+        if refs:
+            state = self._state
+            owners = {state.execution_id, *state.origins, *map(owner_of, named_refs(state.workload))}
+            if any(owner_of(ref) not in owners for ref in refs.values()):
+                raise Rejected("foreign-ref", "it reads a value that data of the execution takes from another one")
         values = {key: await fetch(ref) for key, ref in refs.items()}
         complete: dict[str, JSON] = filled(scope, values) if values else scope
         return complete

@@ -170,9 +170,7 @@ class FrameDriver:
                     await self._add(self._credentials.mask_fact(fact, credentials.missing))
                 case Park(parked, document):
                     kept = await self.values.record_parked(parked)
-                    if isinstance(parked.until, ForChild) and (
-                        failure := await self._misplaced(parked.until.workload, is_large=kept.stored)
-                    ):
+                    if isinstance(parked.until, ForChild) and (failure := await self._misplaced(parked.until.workload)):
                         await self._add(refused(self.work, failure, self.now()))
                         continue
                     await self._flush(kept, document)
@@ -188,17 +186,20 @@ class FrameDriver:
             raise Stopped
         await self._flush()
 
-    async def _misplaced(self, workload: dict[str, JSON], *, is_large: bool) -> Failure | None:
+    async def _misplaced(self, workload: dict[str, JSON]) -> Failure | None:
         """Why a child may not get the workload: it would trust a Ref that came from data (D99). Raises Stopped."""
-        worker, place = self.worker, self.work.place
-        own = ExecutionResults(worker.refs, worker.lineage, self.execution_id, place.workload, origins=place.origins)
         try:
-            await own.check_passed_on(workload, is_large=is_large)
+            await self.readable(self.work.place.workload).check_passed_on(workload)
         except Unavailable:
             raise Stopped from None
-        except Rejected as error:
-            return Failure(kind="reference", message=str(error).removeprefix(f"{error.code}: "))
+        except NoetlError as error:
+            return Failure(kind="reference", message=str(error).removeprefix("foreign-ref: "))
         return None
+
+    def readable(self, workload: dict[str, JSON]) -> ExecutionResults:
+        """The results that the execution may read. `workload`: its own."""
+        worker, origins = self.worker, self.work.place.origins
+        return ExecutionResults(worker.refs, worker.lineage, self.execution_id, workload, origins=origins)
 
     async def _run_task(self, called: RunTask, at: datetime, missing: Output | None) -> bool:
         """Make the call, or its next try (D92). False: we no longer hold the frame."""

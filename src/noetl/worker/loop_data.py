@@ -14,7 +14,6 @@ from noetl.engine.stored import stored_bytes
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.output import JSON, Failure
 from noetl.paging import items_in, put_pages
-from noetl.worker.refs import ExecutionResults
 from noetl.worker.retry import Stopped, retry
 
 if TYPE_CHECKING:
@@ -49,11 +48,8 @@ async def _send(driver: FrameDriver, command: StartLoop | EndLoop) -> None:
 
 async def read_items(driver: FrameDriver, ref: dict[str, JSON], workload: dict[str, JSON]) -> list[JSON] | Failure:
     """The items behind a Ref, or why there are none. Raises Unavailable."""
-    worker = driver.worker
-    origins = driver.work.place.origins
-    results = ExecutionResults(worker.refs, worker.lineage, driver.execution_id, workload, origins=origins)
     try:
-        return items_in(await results.get(ref), _content_type(ref))
+        return items_in(await driver.readable(workload).get(ref), _content_type(ref))
     except Unavailable:
         raise
     except (NoetlError, ValueError, msgspec.DecodeError) as error:

@@ -5,20 +5,22 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import aclosing
 from hashlib import sha256
 
 from msgspec.json import decode, encode
 
 from noetl.cache import BoundedCache
-from noetl.engine.scopes import is_foreign, is_ref, named_refs, owner_of
+from noetl.engine.scopes import is_foreign, is_ref, named_results, owner_of, result_key
+from noetl.engine.stored import filled, key_of, marks_on
 from noetl.errors import Damaged, NotFound, Rejected
+from noetl.json_slices import decode_stored
 from noetl.masking import Mask
 from noetl.output import JSON, Output
 from noetl.paging import SliceableStore, is_json
 from noetl.ports import Link, ResultStore
+from noetl.slices import in_slices
 from noetl.worker.result_stores import StoreSelector
 
 SLICE_MAX = 1_000_000
@@ -107,11 +109,11 @@ class Lineage:
         self._link = link
         self._parents: BoundedCache[str, str] = BoundedCache(PARENTS_MAX)  # "": a request started it
 
-    async def descends(self, execution_id: str, ancestor: str) -> bool:
-        """Whether a task of `ancestor` started the execution, directly or not. Raises Unavailable."""
+    async def descends(self, execution_id: str, ancestors: Collection[str]) -> bool:
+        """Whether a task of one of `ancestors` started the execution, directly or not. Raises Unavailable."""
         for _ in range(DEPTH_MAX):
             execution_id = await self._parent(execution_id)
-            if execution_id == ancestor:
+            if execution_id in ancestors:
                 return True
             if not execution_id:
                 return False
@@ -141,7 +143,7 @@ class ExecutionResults:
     ends in `_ref` (D99).
     """
 
-    __slots__ = ("_execution_id", "_lineage", "_mask", "_origins", "_results", "_workload")
+    __slots__ = ("_execution_id", "_lineage", "_mask", "_named", "_origins", "_results", "_workload")
 
     def __init__(
         self,
@@ -163,6 +165,7 @@ class ExecutionResults:
         self._execution_id = execution_id
         self._workload = workload
         self._origins = origins
+        self._named: dict[str, str] | None = None  # the results that the workload names; None: not searched yet
 
     async def put(self, execution_id: str, body: bytes, content_type: str) -> dict[str, JSON]:
         mask = self._mask()
@@ -191,32 +194,50 @@ class ExecutionResults:
         await self.check(ref)
         return await self._results.part(ref, first, last)
 
-    async def check_passed_on(self, workload: Mapping[str, JSON], *, is_large: bool) -> None:
+    async def check_passed_on(self, workload: Mapping[str, JSON]) -> None:
         """A child trusts the Refs in its workload: its caller passes on only those that it may read itself.
 
-        `is_large`: a thread searches for them. Raises Rejected, or Unavailable.
+        Raises as `check` does.
         """
-        for ref in await asyncio.to_thread(list, named_refs(workload)) if is_large else named_refs(workload):
-            if not is_foreign(ref) and owner_of(ref) is not None:
-                await self.check(ref)
+        await self._check_named(await in_slices(named_results(workload)))
 
     async def check(self, ref: dict[str, JSON]) -> None:
-        """Raises Rejected for a result of another execution, NotFound for a Ref that names no result."""
+        """Raises Rejected for a result of another execution, NotFound for a Ref that names no result, Unavailable."""
         if is_foreign(ref):
             system = str(ref["locator"]["system"])[:40]
             raise Rejected("foreign-system", f"the Ref names data in {system}: fetch it with a task of kind resolve")
         owner = owner_of(ref) if is_ref(ref) else None
         if owner is None:
             raise NotFound("no result: the Ref names no execution")
-        if owner == self._execution_id or owner in self._origins or _contains(self._workload, ref):
+        await self._check_named({result_key(ref): owner})
+
+    async def _check_named(self, results: dict[str, str]) -> None:
+        """`results`: their executions, by `result_key`."""
+        ours = {self._execution_id, *self._origins}
+        others = {key: owner for key, owner in results.items() if owner not in ours}
+        if not others:
             return
+        if self._named is None:
+            self._named = await in_slices(named_results(self._workload))
+        others = _without(others, self._named)
         if self._lineage is not None:
-            for ancestor in (self._execution_id, *self._origins):
-                if await self._lineage.descends(owner, ancestor):
-                    return
-        message = f"the Ref names a result of execution {owner[:64]}, which this execution did not start"
-        raise Rejected("foreign-ref", f"{message}: pass such a Ref in `workload`, under a name that ends in _ref")
+            called = {each for each in set(others.values()) if await self._lineage.descends(each, ours)}
+            others = {key: owner for key, owner in others.items() if owner not in called}
+        if others:
+            others = _without(others, await self._named_in_stored())
+        for owner in others.values():
+            message = f"the Ref names a result of execution {owner[:64]}, which this execution did not start"
+            raise Rejected("foreign-ref", f"{message}: pass such a Ref in `workload`, under a name that ends in _ref")
+
+    async def _named_in_stored(self) -> dict[str, str]:
+        """The results that the workload names, also in its values that are too large for the log (D91)."""
+        assert self._named is not None
+        if refs := list(marks_on(self._workload, ())):
+            values = {key_of(ref): await decode_stored(await self._results.get(ref)) for ref in refs}
+            self._workload = filled(self._workload, values)
+            self._named = await in_slices(named_results(self._workload))
+        return self._named
 
 
-def _contains(workload: Mapping[str, JSON], ref: dict[str, JSON]) -> bool:
-    return any(each["locator"] == ref["locator"] for each in named_refs(workload))
+def _without(results: dict[str, str], named: Mapping[str, str]) -> dict[str, str]:
+    return {key: owner for key, owner in results.items() if key not in named}

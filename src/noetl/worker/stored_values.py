@@ -31,6 +31,7 @@ from noetl.json_slices import decode_stored
 from noetl.output import JSON, Failure
 from noetl.paging import put_pages
 from noetl.worker.loop_data import read_items
+from noetl.worker.refs import ExecutionResults
 from noetl.worker.retry import Stopped, retry
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class MissingValue(Exception):
     """A stored value cannot be read."""
 
     def __init__(self, name: str, error: NoetlError) -> None:
-        message = f'the value of "{name}" is not in the result store: {error}'
+        reason = "cannot be read" if isinstance(error, Rejected) else "is not in the result store"
+        message = f'the value of "{name}" {reason}: {error}'
         self.failure = Failure(kind="reference", message=message)
 
 
@@ -83,7 +85,7 @@ class StoredValues:
         """Replace these marks by their values. Raises MissingValue."""
         work = self._driver.work
         frame, place = work.frame, work.place
-        values = await self._fetch(wanted)
+        values = await self._fetch(wanted, place.workload)
         roots = {"ctx": frame.ctx, "step": frame.step}
         marks = {f"{root}.{path}": value for root, tree in roots.items() for path, value in _marked(tree, values)}
         marks |= {f"iter.{path}": value for path, value in _marked(frame.iter, values)}
@@ -98,18 +100,21 @@ class StoredValues:
         )
         self._driver.work = replace(work, place=place)
 
-    async def _fetch(self, wanted: Iterable[NamedRef]) -> dict[str, JSON]:
+    async def _fetch(self, wanted: Iterable[NamedRef], workload: dict[str, JSON]) -> dict[str, JSON]:
+        """`workload`: of the execution, which may read the stored values of its callers that it names."""
+        results = self._driver.readable(workload)
         for name, ref in wanted:
             key = key_of(ref)
-            value = self._values[key] = await self._read(name, ref)
+            value = self._values[key] = await self._read(name, ref, results)
             self._marks[id(value)] = mark(ref)
         return self._values
 
-    async def _read(self, name: str, ref: dict[str, JSON]) -> JSON:
+    async def _read(self, name: str, ref: dict[str, JSON], results: ExecutionResults) -> JSON:
         cache, key = self._driver.worker.values, key_of(ref)
-        if (known := cache.get(key)) is not None:
-            return known[1]
         try:
+            await results.check(ref)
+            if (known := cache.get(key)) is not None:
+                return known[1]
             body = await self._driver.worker.results.get(ref)
         except Unavailable:
             raise Stopped from None
@@ -192,7 +197,8 @@ class StoredValues:
         failure: Failure | None = None
         try:
             name = f"a value that {delegation.decision} reads"
-            values = await self._fetch([(name, ref) for ref in refs_read(program, state, delegation.decision)])
+            refs = refs_read(program, state, delegation.decision)
+            values = await self._fetch([(name, ref) for ref in refs], state.workload)
             complete = msgspec.convert(filled(msgspec.to_builtins(state), values), State)
             made = decide(program, complete, delegation.decision, self._driver.now())
             fact = await self._recorded_decision(made, state, complete)

@@ -8,6 +8,7 @@ import pytest
 
 from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_COMMIT
+from noetl.engine.facts import FrameParked
 from noetl.output import Failure
 from noetl.ports import encode_facts
 from noetl.slices import turn
@@ -93,6 +94,8 @@ def test_the_largest_execution_ends_at_the_limit_of_the_process() -> None:
             await memory.start("small", id=f"small-{number}")
         await memory.end("large")
         for number in range(12):
+            while not any(isinstance(each.fact, FrameParked) for each in memory.log(f"small-{number}")):
+                await turn()
             await memory.signal(f"small-{number}", "go")
             await memory.end(f"small-{number}")
 

@@ -9,6 +9,7 @@ import pytest
 from noetl.engine import Recorded, accept, facts, handle
 from noetl.engine.commands import Expire, Report, Signal, Start, Wake
 from noetl.engine.facts import ForChild, ForTime, FrameParked, TaskDone, Until
+from noetl.engine.stored import mark
 from noetl.errors import Rejected
 from noetl.output import Failure, Output
 from noetl.testing.scenario import START, Player, played
@@ -52,6 +53,14 @@ def test_a_child_that_is_nested_too_deep_is_refused_on_record_d70_d65() -> None:
         message="children are nested deeper than limits.depth (16)",
         details={"limit": "depth"},
     )
+    assert told[1:] == [facts.Evaluated(error=error), facts.Processed(status="error")]
+
+
+def test_the_workload_of_a_child_is_no_stored_value_d91() -> None:
+    made = Player(TWO_TASKS, kinds())
+    workload = mark({"type": "blob", "locator": {"key": "other/1"}})
+    told = accept(made.program, made.state, Start(workload=workload, parent="e/start#1@1", depth=1), START)
+    error = Failure(kind="input", message='the input of the call contains the key "$stored", which is reserved')
     assert told[1:] == [facts.Evaluated(error=error), facts.Processed(status="error")]
 
 

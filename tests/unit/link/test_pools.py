@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
@@ -10,23 +11,27 @@ from hashlib import sha256
 from typing import NamedTuple
 
 import pytest
+from msgspec.json import encode
 from msgspec.structs import replace
 
 from noetl.adapters.memory import MemoryTransport
 from noetl.clock import SystemClock
+from noetl.control.executions import Control
 from noetl.engine import facts
 from noetl.engine.commands import Cancel, Decide, EndLoop, Report, Signal, Start, StartLoop
 from noetl.engine.facts import ForBlock, ForChild, ForDocument, FrameParked, TaskStarted, Token
 from noetl.engine.parking import child_id
+from noetl.engine.stored import mark
 from noetl.errors import NoetlError, NotFound, Rejected, Unavailable
 from noetl.ids import partition_of
-from noetl.link.authorisation import is_answer
+from noetl.link.authorisation import authorise, is_answer
 from noetl.link.client import LinkLogs, LinkPlaybooks, LinkRequests
 from noetl.link.keys import SERVER, LinkGuard, LinkIdentity, LinkKey, LinkKeys, parse_pool_keys, request_context
 from noetl.link.messages import (
     DECODERS,
     PARTITIONS,
     BeginRequest,
+    ReportRequest,
     WorkRequest,
     encode_error,
     encode_reply,
@@ -34,7 +39,7 @@ from noetl.link.messages import (
 )
 from noetl.link.secret_channel import LinkSecrets
 from noetl.link.workers import LinkWorkerRegistry
-from noetl.output import Failure, Output
+from noetl.output import JSON, Failure, Output
 from noetl.playbook.model import Credential
 from noetl.ports import Epoch, Grant, Message, PrintedLine, ReportAnswer, WorkerInfo
 from noetl.testing.contracts.link import task_done
@@ -373,6 +378,68 @@ async def test_a_child_gets_no_refs_of_executions_outside_the_tree_of_its_caller
         await a.begin(own)
         with pytest.raises(NotFound, match="in the tree of"):
             await a.link.iterations("eb", "start#1")
+
+
+@in_loop
+async def test_refs_in_stored_values_are_those_of_the_workload_d91() -> None:
+    """Also in the value that a child gets: a body in the result store is read before the child starts."""
+    async with pools() as at:
+        a, own, control = at.a, child_id("ef/start#1/1"), at.server.control
+        ref = {"type": "relational", "locator": {"execution_id": "eb", "run": "start#1"}}
+        stored = mark(await control.results.put("ef", encode({"rows_ref": ref}), "application/json"))
+        await at.server.link.start(
+            "ef", at.playbooks.digests["calls"], Start(workload={"page": stored}, parent="ec/start#1@1")
+        )
+        grant = await a.begin("ef")
+        assert await a.link.iterations("eb", "start#1") == []
+        for workload in ({"next_ref": ref}, {"page": stored}):
+            until = replace(child("of_a", own), workload=workload)
+            answer = await a.link.report("ef", report("start#1", grant.epoch, parked=parked(until)))
+            assert answer == ReportAnswer("stop", "over")
+        grant = await a.begin("ec")
+        stored = mark(await control.results.put("ec", encode([{"rows_ref": ref}]), "application/json"))
+        until = replace(child("of_a", child_id("ec/start#1/1")), workload={"page": stored})
+        work = a.link.report("ec", report("start#1", grant.epoch, parked=parked(until)))
+        assert "no execution eb in the tree of ec" in await refusal(work)
+
+
+@in_loop
+async def test_an_input_as_a_whole_is_no_stored_value_d91() -> None:
+    async with pools() as at:
+        a = at.a
+        grant = await a.begin("ec")
+        forged = mark({"type": "blob", "locator": {"key": "ec/1"}})
+        until = replace(child("of_a", child_id("ec/start#1/1")), workload=forged)
+        work = a.link.report("ec", report("start#1", grant.epoch, parked=parked(until)))
+        assert "may not hand over an input with the reserved key $stored" in await refusal(work)
+
+
+class CountingOwner:
+    """A control that counts how often the parent of each execution is looked up."""
+
+    def __init__(self, control: Control) -> None:
+        self.load, self.results, self._parent = control.load, control.results, control.parent
+        self.asked = Counter[str]()
+
+    async def parent(self, execution_id: str) -> str | None:
+        self.asked[execution_id] += 1
+        return await self._parent(execution_id)
+
+
+@in_loop
+async def test_the_parents_of_each_execution_are_looked_up_once_for_thousands_of_refs() -> None:
+    async with pools() as at:
+        for number in range(5):
+            await at.server.link.start(f"kid {number}", at.playbooks.digests["of_b"], Start(parent="ec/start#1@1"))
+        rows: list[JSON] = [
+            {"a_ref": {"type": "blob", "locator": {"key": f"kid {number % 5}/{number}"}}} for number in range(4_000)
+        ]
+        until = replace(child("of_a", child_id("ec/start#1/1")), workload={"rows": rows})
+        grant = await at.a.begin("ec")
+        parking = report("start#1", grant.epoch, parked=parked(until))
+        owner = CountingOwner(at.server.control)
+        await authorise("a", ReportRequest("ec", parking), owner)  # type: ignore[arg-type]  # it needs no other parts
+        assert owner.asked == {"ec": 1, **{f"kid {number}": 1 for number in range(5)}}
 
 
 @in_loop

@@ -335,6 +335,21 @@ def test_a_name_must_not_hide_a_scope() -> None:
     assert problem_places(reading(looped).problems) == [("bad-name", 6, 28)]
 
 
+@pytest.mark.parametrize(
+    ("body", "place"),
+    [
+        ("workload: {$stored: 1}\n", (4, 12)),
+        ("workload: {deep: [{$stored: 1}]}\n", (4, 20)),
+        ("input: {a: {type: map, default: {$stored: 1}}}\n", (4, 34)),
+        ("workbook: {b: {input: {$stored: 1}, tool: {kind: noop}}}\n", (4, 24)),
+        ("workbook: {b: {tool: {kind: playbook, path: x, input: {$stored: 1}}}}\n", (4, 56)),
+    ],
+)
+def test_the_key_of_stored_values_is_reserved_in_inputs_d91(body: str, place: tuple[int, int]) -> None:
+    step = "workflow:\n- {step: start, input: {$stored: 1, a: {$stored: 1}}, tool: {kind: noop}}\n"
+    assert sorted(problem_places(reading(body + step).problems)) == [("bad-name", *place), ("bad-name", 6, 25)]
+
+
 def test_thousands_of_mistakes_do_not_make_the_reader_slow() -> None:
     """Suggestions need comparisons, so only the first mistakes get one."""
     steps = "".join(f"- step: s{number}\n  stpe: 1\n  next: {{arcs: []}}\n" for number in range(2_000))

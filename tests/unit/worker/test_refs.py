@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from hashlib import sha256
 from typing import Any
 
 import pytest
-from msgspec.json import decode
+from msgspec.json import decode, encode
 
+from noetl.adapters.memory import MemoryResults
 from noetl.control.deps import ControlSettings
 from noetl.engine.facts import StepFailed
 from noetl.engine.moves import RunTask
+from noetl.engine.stored import mark
 from noetl.errors import Damaged, NotFound, Rejected
 from noetl.output import JSON, Output
+from noetl.slices import turn
 from noetl.testing.contracts import error_of
 from noetl.testing.contracts.results import all_of
 from noetl.testing.memory_runtime import MemoryRuntime
 from noetl.tools.resolve import ResolveInput, ResolveTool
 from noetl.worker.refs import ExecutionResults, Lineage, Refs
 from tests.unit.control.runtimes import memory_runtime, run_in
+from tests.unit.control.test_notifications import in_loop
 from tests.unit.tools.calls import call
 
 COUNT = 40
@@ -217,3 +222,91 @@ workflow:
     (failed,) = [event.fact for event in runtime.events if isinstance(event.fact, StepFailed)]
     assert failed.error.kind == "loop"
     assert "a result of execution other, which this execution did not start" in failed.error.message
+
+
+class CountedLineage:
+    """The part of a link that says who started an execution: all by requests, but for those named "child…"."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def parent(self, execution_id: str) -> str | None:
+        self.asked.append(execution_id)
+        return "e" if execution_id.startswith("child") else None
+
+
+class CountedKey(str):
+    """A key of a mapping that counts how often the mapping is searched for Refs."""
+
+    __slots__ = ("searches",)
+
+    searches: int
+
+    def endswith(self, *args: Any) -> bool:
+        self.searches = getattr(self, "searches", 0) + 1
+        return super().endswith(*args)
+
+
+def blob(owner: str, number: int = 0) -> dict[str, JSON]:
+    return {"type": "blob", "locator": {"key": f"{owner}/{number}"}}
+
+
+def results_of_e(workload: dict[str, JSON], results: MemoryResults | None = None) -> tuple[ExecutionResults, list[str]]:
+    """What "e" may read, and the executions whose parents it looks up."""
+    link = CountedLineage()
+    lineage = Lineage(link)  # type: ignore[arg-type]  # it is all that a lineage uses of a link
+    return ExecutionResults(results or MemoryResults(), lineage, "e", workload), link.asked
+
+
+@pytest.mark.parametrize("name", ["all_ref", "page"])
+@in_loop
+async def test_a_ref_in_a_stored_value_of_the_workload_is_one_of_the_request_d91_d99(name: str) -> None:
+    """A value over 64 KiB is a mark as long as no task of the frame reads it."""
+    stored = MemoryResults()
+    given = blob("other", 1)
+    value = [given] if name == "all_ref" else {"rows": [{"next_ref": given}], "data": blob("other", 2)}
+    workload: dict[str, JSON] = {name: mark(await stored.put("caller", encode(value), "application/json"))}
+    own, asked = results_of_e(workload, stored)
+    await own.check(given)
+    await own.check_passed_on({"rows_ref": given, "more": [{"a_ref": blob("child of e")}]})
+    for ref in (blob("other", 2), blob("other", 3)):
+        assert isinstance(await error_of(own.check(ref)), Rejected)
+        assert isinstance(await error_of(own.check_passed_on({"rows_ref": ref})), Rejected)
+    assert set(asked) == {"other", "child of e"}
+
+
+@in_loop
+async def test_a_stored_value_that_is_lost_names_no_results() -> None:
+    own, _ = results_of_e({"page": mark(blob("caller"))})
+    assert isinstance(await error_of(own.check_passed_on({"rows_ref": blob("other")})), NotFound)
+
+
+@in_loop
+async def test_thousands_of_refs_are_checked_at_once_d99() -> None:
+    """The workload is searched once, and each other execution is looked up once."""
+    rows = CountedKey("rows")
+    own, asked = results_of_e({rows: [{"data_ref": blob(f"other {n % 7}", n)} for n in range(4_000)]})
+    called = [{"data_ref": blob(f"child {n % 5}", n)} for n in range(4_000)]
+    given = [{"data_ref": blob(f"other {n % 7}", n)} for n in range(4_000)]
+    await own.check_passed_on({"called": called, "given": given})
+    for row in given:
+        await own.check(row["data_ref"])
+    assert rows.searches == 1
+    assert sorted(asked) == [f"child {n}" for n in range(5)]
+    error = await error_of(
+        own.check_passed_on({"called": called, "rows": [{"a_ref": blob("other 1", n)} for n in range(9)]})
+    )
+    assert isinstance(error, Rejected)
+    assert asked[5:] == ["other 1"]
+
+
+@in_loop
+async def test_other_tasks_continue_while_refs_are_searched() -> None:
+    own, _ = results_of_e({})
+    search = asyncio.ensure_future(own.check_passed_on({"rows": [{"data_ref": blob("e", n)} for n in range(20_000)]}))
+    turns = 0
+    while not search.done():
+        turns += 1
+        await turn()
+    await search
+    assert turns > 10

@@ -73,6 +73,7 @@ _REGISTERED: Final = {
     "playbooks",
     "/playbooks",
     "Register a playbook",
+    404,
     422,
     operation_class=TextOperation,
     request_max_body_size=PLAYBOOK_BODY_MAX,
@@ -238,7 +239,7 @@ async def rollback(context: ContextParam, caller: CallerParam, data: JSONBody[Ro
     check_playbook(caller, "write", data.path)
     services, path = context.services, clean_text(data.path, "path")
     plan = await plan_rollback(services.catalog, services.playbooks.by_digest, path, data.version)
-    check_written(caller, await services.playbooks.by_digest(plan.wanted.digest))
+    await check_written(services, caller, await services.playbooks.by_digest(plan.wanted.digest))
     if not data.dry_run:
         await services.playbooks.add(plan.text.text, plan.text.origin)
         await services.triggers.declare(plan.wanted.digest)
