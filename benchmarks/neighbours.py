@@ -25,6 +25,7 @@ from noetl.engine.commands import Cancel
 from noetl.errors import Rejected
 from noetl.runtime.embedded import EmbeddedRuntime, relax_collector
 from noetl.runtime.local_server import open_local_server
+from noetl.time_slice import shorten_time_slice
 
 ROUNDS = scaled(3, 1)
 EXECUTIONS = scaled(300, 20)  # of each round and noise
@@ -187,6 +188,7 @@ def _rows(what: str, found: Durations) -> Iterator[tuple[str, float, str]]:
 
 def measure(rounds: int = ROUNDS) -> Iterator[tuple[str, float, str]]:
     relax_collector()  # as a server does
+    shorten_time_slice()
     found = asyncio.run(compare(rounds))
     yield from _rows("alone", _together([alone for pairs in found.values() for alone, _ in pairs]))
     for name, pairs in found.items():

@@ -21,6 +21,7 @@ from noetl.runtime.sign_in import oidc_settings, public_url
 from noetl.server.services import ServerSettings, Services
 from noetl.server.sessions import SessionLimits
 from noetl.session.errors import UsageError
+from noetl.time_slice import shorten_time_slice
 
 EXTRAS = install_hint("postgres", "nats")
 _PR_SET_DUMPABLE = 4
@@ -212,6 +213,7 @@ def _reporting(crashed: asyncio.Future[BaseException]) -> Callable[[BaseExceptio
 async def _until_signal(crashed: asyncio.Future[BaseException]) -> int:
     """A signal ends the process cleanly; a crash of a background task ends it with a traceback."""
     relax_collector()
+    shorten_time_slice()
     with Interrupts(lambda: _print("stopping")) as interrupts:
         crashed.add_done_callback(lambda _: interrupts.first.set())
         await interrupts.first.wait()

@@ -20,6 +20,7 @@ from noetl.adapters.sqlite.connection import BUSY_MS, explained, open_reader, op
 from noetl.clock import Clock
 from noetl.errors import NoetlError, Unavailable
 from noetl.failpoints import failpoint
+from noetl.time_slice import shorten_time_slice
 
 T = TypeVar("T")
 _OPEN: Final = "SELECT 1 FROM heads WHERE execution_id = ? AND status NOT IN ('ok', 'error', 'cancelled')"
@@ -214,6 +215,7 @@ class Writer:
     # On the writer thread
 
     def _serve(self) -> None:
+        shorten_time_slice()  # all writes wait for this thread
         while (group := self._groups.get()) is not None:
             if group:
                 works = [write.work for write in group]
