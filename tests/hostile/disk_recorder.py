@@ -122,7 +122,7 @@ def record_calls(journal: Journal) -> None:
         if journal.inside(name := journal.names[descriptor]):
             journal.note("sync folder" if os.path.isdir(name) else "sync", name)
 
-    def renamed(_: None, old: Any, new: Any, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+    def renamed(_: None, old: Any, new: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
         journal.note("renamed", where(old, src_dir_fd), where(new, dst_dir_fd))
 
     def made(_: None, path: Any, mode: int = 0, *, dir_fd: int | None = None) -> None:
