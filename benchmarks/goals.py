@@ -49,7 +49,14 @@ GOALS: dict[str, float] = {
     **{
         f"{where}: {name}": 0.5
         for where, resumed in (("large", "a waiting one"), ("large on PostgreSQL", "a paused one"))
-        for name in ("list", "show of any execution", "show of the last one", f"resume of {resumed}")
+        for name in (
+            "list",
+            "list of errors",
+            "list of a pattern that matches nothing",
+            "show of any execution",
+            "show of the last one",
+            f"resume of {resumed}",
+        )
     },
     **{
         f"{where}: a server with 100,000 {what}, {name}": goal

@@ -49,6 +49,8 @@ def test_lists_are_searched_and_filtered_by_version_time_and_wait(tmp_path: Path
         assert await found(f"search={ids[0][-6:]}") == await found("search=n%3Dv1") == [ids[0]]
         assert await found(f"search={failed['error'][2:9]}&status=error") == [ids[1]]
         assert await found("path=shop/orders&version=2") == [ids[1]]
+        assert await found("path_prefix=shop/") == await found("path_prefix=shop/orders") == ids[::-1]
+        assert await found("path_prefix=orders") == await found("path_prefix=shop/orders/") == []
         assert await found("path=shop/orders&version=9") == await found("path=none&version=1") == []
         assert await found("waiting=true") == [ids[2]]
         assert [(each["frame"], each["signal"]) for each in waits] == [("start#1", "go")]

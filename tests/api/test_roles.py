@@ -242,6 +242,7 @@ def test_lists_contain_everything_within_the_paths(tmp_path: Path) -> None:
         ]
         assert {each["path"] for each in (await server.api.get("/executions"))["items"]} == {"in/large", "in/waiting"}
         assert (await server.api.get("/executions?path=out/large"))["items"] == []
+        assert (await server.api.get("/executions?path_prefix=out/"))["items"] == []
         assert [each["name"] for each in (await server.api.get("/credentials"))["items"]] == ["in/db"]
         assert (await server.api.get("/whoami"))["roles"] == [
             {"role": "viewer", "paths": ["in/*", "out/noop"], "pools": ["*"]}

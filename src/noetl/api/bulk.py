@@ -21,6 +21,7 @@ class ListFilter(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     status: Status | Literal["interrupted"] | None = None  # interrupted: it has not ended, and no process runs it
     open: bool = False
     path: str | None = None
+    path_prefix: str | None = None  # the beginning of the path
     version: Annotated[int, Meta(ge=1, le=VERSION_MAX)] | None = None  # needs `path`
     digest: str | None = None
     label: tuple[str, ...] = ()  # `key=value`

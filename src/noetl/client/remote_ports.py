@@ -129,6 +129,7 @@ class RemoteListing:
             "status": wanted.status,
             "open": wanted.open_only or None,
             "path": wanted.path,
+            "path_prefix": wanted.path_prefix,
             "digest": wanted.digest,
             "label": [f"{key}={value}" for key, value in (wanted.labels or {}).items()],
             "since": None if wanted.since is None else wanted.since.isoformat(),

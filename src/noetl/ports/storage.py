@@ -205,6 +205,7 @@ class ExecutionFilter(NamedTuple):
     status: Status | None = None
     open_only: bool = False  # it has not ended
     path: str | None = None
+    path_prefix: str | None = None  # the beginning of the path
     digest: str | None = None  # of the playbook: one of its versions
     labels: Mapping[str, str] | None = None  # with all of these
     since: datetime | None = None  # started then or later

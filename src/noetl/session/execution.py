@@ -404,9 +404,9 @@ async def list_executions(
     exact = path if pattern is None else None
     prefix = re.split(r"[*?[]", pattern)[0] if pattern else ""
     filter = ExecutionFilter(
-        status=only if only in ("ok", "error", "cancelled") else None, open_only=open_only, path=exact, labels=labels,
-        since=since, until=until, roots=roots, waiting=waiting, search=search,
-        within=(f"{prefix}*",) if prefix else None,
+        status=only if only in ("ok", "error", "cancelled") else None, open_only=open_only, path=exact,
+        path_prefix=prefix or None, labels=labels, since=since, until=until, roots=roots, waiting=waiting,
+        search=search,
     )  # fmt: skip
     while left:
         page = await listing.executions(PAGE, filter, before=before)

@@ -98,9 +98,9 @@ def test_the_store_finds_executions_by_their_final_status_and_the_beginning_of_a
         assert (await wanted({"ok", "error"})).status is None
         interrupted = await wanted("interrupted")  # only a look at the owner tells it from a running one
         assert (interrupted.status, interrupted.open_only) == (None, True)
-        assert (await wanted(path="orders/*")).within == ("orders/*",)
-        assert (await wanted(path="o[rs]d?")).within == ("o*",)
-        assert (await wanted(path="*")).within is None
+        assert (await wanted(path="orders/*")).path_prefix == "orders/"
+        assert (await wanted(path="o[rs]d?")).path_prefix == "o"
+        assert (await wanted(path="*")).path_prefix is None
         assert (await wanted(path="orders/daily")).path == "orders/daily"
 
     asyncio.run(work())

@@ -2903,6 +2903,7 @@ export interface components {
             /** @default false */
             open?: boolean;
             path?: string | null;
+            path_prefix?: string | null;
             version?: number | null;
             digest?: string | null;
             /** @default [] */
@@ -8286,6 +8287,8 @@ export interface operations {
                 /** @description only those that have not ended */
                 open?: boolean;
                 path?: string | null;
+                /** @description only with a path that begins with this */
+                path_prefix?: string | null;
                 /** @description only executions of this version; needs `path` */
                 version?: number | null;
                 /** @description only executions of the playbook text with this digest */

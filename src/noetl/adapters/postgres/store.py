@@ -307,6 +307,8 @@ def _where(wanted: ExecutionFilter, before: str | None = None) -> tuple[str, lis
         conditions.append(_OPEN)
     if wanted.path is not None:
         add("left(heads.path, 200) = left($, 200) AND heads.path = $", wanted.path)
+    if wanted.path_prefix:
+        add("heads.path BETWEEN $ AND $ || chr(1114111)", wanted.path_prefix)
     if wanted.digest is not None:
         add("heads.digest = $", wanted.digest)
     if wanted.labels:

@@ -243,6 +243,8 @@ def _where(wanted: ExecutionFilter, before: str | None = None) -> tuple[str, _Va
         found.append((_OPEN, ()))
     if wanted.path is not None:
         found.append(("heads.path = ?", (wanted.path,)))
+    if wanted.path_prefix:
+        found.append(("heads.path BETWEEN ? AND ?", path_ranges([f"{wanted.path_prefix}*"])[0]))
     if wanted.digest is not None:
         found.append(("heads.digest = ?", (wanted.digest,)))
     found += [(_LABEL, each) for each in (wanted.labels or {}).items()]

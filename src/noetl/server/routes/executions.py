@@ -232,6 +232,10 @@ DigestParam: TypeAlias = Annotated[
 LabelParam: TypeAlias = Annotated[
     list[str] | None, QueryParameter(description="only with this label, `key=value`; several: with all of them")
 ]
+PathPrefixParam: TypeAlias = Annotated[
+    str | None,
+    QueryParameter(description="only with a path that begins with this", max_length=TEXT_CHARS_MAX),
+]
 SearchParam: TypeAlias = Annotated[
     str | None,
     QueryParameter(
@@ -249,6 +253,7 @@ async def executions(
     status: Annotated[Status | None, QueryParameter(description="only with this status")] = None,
     open_only: Annotated[bool, QueryParameter(name="open", description="only those that have not ended")] = False,
     path: Annotated[str | None, QueryParameter(max_length=TEXT_CHARS_MAX)] = None,
+    path_prefix: PathPrefixParam = None,
     version: Annotated[
         int | None, QueryParameter(description="only executions of this version; needs `path`", ge=1, le=VERSION_MAX)
     ] = None,
@@ -264,8 +269,8 @@ async def executions(
     limit: Limit = PAGE,
 ) -> ExecutionsPage:
     asked = ListFilter(
-        status=status, open=open_only, path=path, version=version, digest=digest, label=tuple(label or ()),
-        since=since, until=until, roots=roots, waiting=waiting, search=search,
+        status=status, open=open_only, path=path, path_prefix=path_prefix, version=version, digest=digest,
+        label=tuple(label or ()), since=since, until=until, roots=roots, waiting=waiting, search=search,
     )  # fmt: skip
     wanted = await execution_filter(services, caller, asked)
     found = await services.listing.executions(limit, wanted, before=before)
@@ -284,6 +289,7 @@ async def execution_filter(services: Services, caller: Caller, asked: ListFilter
         status=None if asked.status == "interrupted" else asked.status,
         open_only=asked.open or asked.status == "interrupted",
         path=None if asked.path is None else clean_text(asked.path, "path"),
+        path_prefix=None if asked.path_prefix is None else clean_text(asked.path_prefix, "path_prefix"),
         digest=None if digest is None else clean_text(digest, "digest"),
         labels=_labels(lambda: parse_labels(asked.label)),
         since=_with_zone("since", asked.since),

@@ -115,8 +115,8 @@ class ListingContract:
             first = Requested(path=path, digest="d", workload={})
             await _add(log, f"0300-{number}", AT + timedelta(minutes=number + 5), first)
 
-        async def paths(*within: str, limit: int = 100, path: str | None = None) -> list[str]:
-            wanted = ExecutionFilter(within=within, path=path)
+        async def paths(*within: str, limit: int = 100, path: str | None = None, prefix: str = "") -> list[str]:
+            wanted = ExecutionFilter(within=within, path=path, path_prefix=prefix)
             return sorted(head.path for head in await log.listing.executions(limit, wanted))
 
         assert await paths("a/*") == ["a/b", "a/b/c", "a/\U0001f600"]
@@ -125,6 +125,9 @@ class ListingContract:
         assert await paths("a%/*", "none/*") == ["a%/b"]
         assert await paths("a/*", path="a/b") == ["a/b"]
         assert await paths("a/*", path="ab/c") == await paths() == []
+        assert await paths("*", prefix="a/b") == await paths("a/*", prefix="a/b") == ["a/b", "a/b/c"]
+        assert await paths("*", prefix="a%") == await paths("a%/*", "ab/*", prefix="a%") == ["a%/b"]
+        assert await paths("ab/*", prefix="a/") == await paths("*", path="a", prefix="a/") == []
         assert await paths("*") == sorted(head.path for head in await log.listing.executions())
         assert len(await paths("a/*", limit=2)) == 2
         assert await log.listing.find("0300", within=("a/*",)) == ["0300-1", "0300-2", "0300-3"]
