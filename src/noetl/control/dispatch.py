@@ -76,7 +76,7 @@ SHARES = 8  # of a window: an execution has at most one share of pointers ahead 
 DISPATCHING = frozenset({
     facts.Requested, facts.IterationDone, facts.IterationFailed, facts.StepScheduled, facts.LoopStarted, facts.LoopDone,
     facts.FrameResumed, facts.StepFailed, facts.PermitGranted, facts.HoldReleased, facts.BreakpointSet,
-    facts.Resumed, facts.Retried,
+    facts.Resumed, facts.Retried, facts.FrameLost,
 })  # fmt: skip
 
 
@@ -88,6 +88,7 @@ class _Pool:
         self.unclaimed = 0  # pointers that no worker has claimed yet
         self.queued = 0  # those of them that are in the queue
         self.held = 0  # frames of executions here that workers hold
+        self.suspect: tuple[LiveExecution, str] | None = None  # the last suspect that was dispatched
 
 
 class Dispatch:
@@ -154,6 +155,8 @@ class Dispatch:
                     runs[at] = True
                 case facts.BreakpointSet():
                     live.unaware |= live.in_flight.keys()
+                case facts.FrameLost(frame=frame):
+                    live.lost_frames.add(frame)
                 case facts.Resumed() | facts.Retried() | facts.PermitGranted():
                     everything = True
         if failed:  # first: a frame in flight is not enqueued
@@ -186,6 +189,7 @@ class Dispatch:
                 if known.worker:
                     lost, company = lost_workers(live, frame), self._held.get(known.worker, (1, now))[0]
                     live.lost[frame] = LostWorkers(lost.workers + 1, lost.company + company)
+                    live.lost_frames.add(frame)
                     if not is_decision(frame):
                         worker = "" if known.worker == UNKNOWN_WORKER else known.worker
                         self._on_lost(live, Lose(frame=frame, worker=worker, epoch=known.epoch, held=company))
@@ -239,13 +243,45 @@ class Dispatch:
         ready = live.ready.get(pool) if live.state.status == "running" and live.state.held is None else None
         has_room = len(live.in_flight) < live.program.limits["in_flight"]
         if ready and has_room and live.in_pool.get(pool, 0) < self.share_of(pool):
+            suspects: list[str] = []
             while found is None and ready:
                 frame, _ = ready.popitem(last=False)
-                found = frame if is_due(live, frame) else None
+                if not is_due(live, frame):
+                    continue
+                if frame in live.lost_frames and not self._may_run(live, frame, pool):
+                    suspects.append(frame)
+                else:
+                    found = frame
+            for frame in reversed(suspects):
+                ready[frame] = None
+                ready.move_to_end(frame, last=False)
         if not ready:
             live.ready.pop(pool, None)
             self._pools[pool].ring.pop(live.id, None)
         return found
+
+    def may_begin(self, live: LiveExecution, frame: str, now: float) -> bool:
+        """Whether a worker may begin a due frame that was not dispatched here."""
+        return now >= live.quiet_until and self._may_run(live, frame, pool_of(live, frame))
+
+    def _may_run(self, live: LiveExecution, frame: str, pool: str) -> bool:
+        """False for a suspect while another one runs in its pool.
+
+        A frame that ends its process would otherwise take the same frames with it each time, and they would be blamed,
+        too. One after the other, they complete or end their process alone.
+        """
+        if not self._is_suspect(live, frame):
+            return True
+        found = self._pools[pool]
+        if found.suspect is not None and found.suspect != (live, frame):
+            other, running = found.suspect
+            if running in other.in_flight and not other.abandoned and self._is_suspect(other, running):
+                return False
+        found.suspect = live, frame
+        return True
+
+    def _is_suspect(self, live: LiveExecution, frame: str) -> bool:
+        return frame in live.lost_frames and lost_workers(live, frame).makes_suspect(self._settings.lost_max)
 
     async def pump(self) -> None:
         """Send pointers, one execution after the other, until the windows are full."""
@@ -349,6 +385,8 @@ class Dispatch:
                 elif each.direct and not each.worker:
                     direct[each.pool] += 1
         for name, pool in self._pools.items():
+            if pool.suspect is not None and executions.get(pool.suspect[0].id) is not pool.suspect[0]:
+                pool.suspect = None
             pool.ring = {id: live for id, live in pool.ring.items() if executions.get(id) is live}
             pool.unclaimed = sum(live.unclaimed.get(name, 0) for live in executions.values())
             pool.queued = pool.unclaimed - direct[name]

@@ -49,7 +49,7 @@ from noetl.control.loop_data import LOOPING, LoopData
 from noetl.control.notifications import Notifications, notifies_end
 from noetl.control.person_waits import person_waits, read_waits
 from noetl.control.snapshots import Snapshots, read_snapshot
-from noetl.engine import Event, Recorded, agenda_of, handle
+from noetl.engine import Event, Recorded, handle
 from noetl.engine.commands import LEVEL, Command, Decide, Exceed, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
 from noetl.engine.facts import Fact, Requested
@@ -246,7 +246,7 @@ class Control:
         now = self.clock.monotonic()
         if known is not None and known.worker not in ("", worker) and now < known.until:
             return None
-        if not is_due(live, frame) or (known is None and now < live.quiet_until):
+        if not is_due(live, frame) or (known is None and not self.dispatch.may_begin(live, frame, now)):
             return None
         return self._new_grant(live, frame, worker)
 
@@ -544,7 +544,7 @@ class Control:
         live = self._new(execution_id, await self.programs.by_digest(state.digest), owner)
         if (started := self.executions.get(execution_id)) is not None:
             return started  # here, since the load began: no other server has granted its frames
-        live.state, live.agenda = state, agenda_of(state)
+        live.restore(state)
         if live.program.asks and state.live:
             live.waits = await read_waits(self.store, state)
         if live.program.limited:

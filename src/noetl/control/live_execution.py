@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
-from noetl.engine import Agenda, apply
+from noetl.engine import Agenda, agenda_of, apply
 from noetl.engine.commands import Command, Expire
 from noetl.engine.delegation import is_decision, is_pending, pipeline_of
 from noetl.engine.limits import Permit, is_waiting
@@ -66,6 +66,10 @@ class LostWorkers(NamedTuple):
             return False
         return self.workers**2 >= self.company or self.workers >= CERTAIN_FACTOR * enough
 
+    def makes_suspect(self, enough: int) -> bool:
+        """Whether the frame would be blamed for the next lost worker. So it must not run beside another such frame."""
+        return not self.blames_frame(enough) and LostWorkers(self.workers + 1, self.company + 1).blames_frame(enough)
+
 
 NONE_LOST = LostWorkers()
 
@@ -115,6 +119,7 @@ class LiveExecution(Struct, eq=False, weakref=True):
     in_flight: dict[str, DispatchedFrame] = {}
     in_pool: dict[str, int] = {}  # pool → frames in flight
     lost: dict[str, LostWorkers] = {}  # by frame
+    lost_frames: set[str] = set()  # frames that have ever lost a worker: only these can be suspects
     unclaimed: dict[str, int] = {}  # pool → pointers in flight that no worker has claimed yet
     quiet_until: float = 0.0  # on our monotonic clock: until then workers report the frames they hold
     leads: int = 0  # callers that have committed for others
@@ -131,6 +136,12 @@ class LiveExecution(Struct, eq=False, weakref=True):
     saved_bytes: int = 0  # size of the last snapshot
     due_bytes: int = 0  # `unsaved_bytes` at which the next snapshot is due; 0: not computed yet
     excess: Failure | None = None  # the limit that its state exceeds: it ends with the next commit
+
+    def restore(self, state: State) -> None:
+        """Continue from a state that was read from the log."""
+        self.state, self.agenda = state, agenda_of(state)
+        unfinished = [run for run in state.runs.values() if run.output is None]
+        self.lost_frames = {frame.id for run in unfinished for frame in run.frames.values() if frame.lost}
 
     @property
     def state_bytes(self) -> int:

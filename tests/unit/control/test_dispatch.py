@@ -16,6 +16,7 @@ from noetl.engine.moves import RunTask
 from noetl.engine.pipeline import next_move, take
 from noetl.output import Output
 from noetl.ports import Claim, Pointer, ReportAnswer
+from noetl.slices import turn
 from noetl.testing import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
 from tests.unit.control.runtimes import memory_runtime, run_in
@@ -392,6 +393,41 @@ def test_calls_that_were_lost_with_many_others_are_made_again() -> None:
         return among_many.lost, alone.lost
 
     assert run_in(runtime, work, slots=0) == (0, 3)
+
+
+def test_frames_that_were_lost_together_run_one_after_the_other() -> None:
+    """One more lost worker would be enough to blame both, but only one of them ends its workers."""
+    clock = FakeClock()
+    runtime = memory_runtime({"chain": CHAIN}, settings=ControlSettings(lease_s=60.0), clock=clock)
+
+    async def lose_worker(runtime: MemoryRuntime, lost: int) -> None:
+        """`lost`: frames that have lost a worker then, each as often as it did."""
+        await sweep(runtime.control)
+        clock.advance(100.0)
+        await sweep(runtime.control)
+        while sum(isinstance(event.fact, facts.FrameLost) for event in runtime.events) < lost:
+            await turn()
+
+    async def work(runtime: MemoryRuntime) -> None:
+        control = runtime.control
+        for id in ("one", "other", "fresh"):
+            await runtime.start("chain", id=id)
+        for number in range(2):
+            for id in ("one", "other"):
+                assert await control.begin(id, "start#1", f"w{number}") is not None
+            await lose_worker(runtime, 2 * (number + 1))
+        control.executions.clear()  # another server takes over
+        await sweep(control)
+        grants = {id: await control.begin(id, "start#1", "w2") for id in ("one", "other")}
+        (first,), (second,) = (
+            [id for id, grant in grants.items() if (grant is None) is waits] for waits in (False, True)
+        )
+        assert await control.begin("fresh", "start#1", "w3") is not None
+        await lose_worker(runtime, 6)
+        grants = {id: await control.begin(id, "start#1", "w4") for id in (first, second, "fresh")}
+        assert [grant and grant.lost for grant in grants.values()] == [3, 0, 0]
+
+    run_in(runtime, work, slots=0)
 
 
 def test_what_is_read_from_the_log_waits_until_workers_have_told_what_they_have_of_it() -> None:
