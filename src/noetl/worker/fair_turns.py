@@ -13,7 +13,7 @@ from typing import Final
 from noetl.clock import Clock
 
 CROWDED_S: Final = 0.1  # after frames of different executions have run: then a lone execution is not slowed down
-TURN_S: Final = 0.001  # a longer turn of the event loop means that fewer frames of an execution may begin a task
+TURN_S: Final = 0.000_4  # a longer turn of the event loop means that fewer frames of an execution may begin a task
 FRAMES_MAX: Final = 64
 
 
