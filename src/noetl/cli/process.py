@@ -127,6 +127,7 @@ async def _deployment(
         from noetl.runtime.local_server import open_local_server
 
         path, nats = database_path(options.database), nats_url(options.nats)
+        shorten_time_slice()  # not beside PostgreSQL and NATS: more switches of processes would cost throughput there
         async with open_local_server(path, served=not options.own, nats=nats) as local:
             yield local.services, local.instruments, crashed
         return
@@ -213,7 +214,6 @@ def _reporting(crashed: asyncio.Future[BaseException]) -> Callable[[BaseExceptio
 async def _until_signal(crashed: asyncio.Future[BaseException]) -> int:
     """A signal ends the process cleanly; a crash of a background task ends it with a traceback."""
     relax_collector()
-    shorten_time_slice()
     with Interrupts(lambda: _print("stopping")) as interrupts:
         crashed.add_done_callback(lambda _: interrupts.first.set())
         await interrupts.first.wait()
