@@ -130,7 +130,7 @@ class Dispatch:
             if type(fact) not in DISPATCHING:
                 continue
             match fact:  # the most frequent first
-                case facts.StepScheduled(run=run):
+                case facts.StepScheduled(run=run) | facts.PermitGranted(run=str(run)):
                     runs[run] = True
                 case facts.IterationDone(run=run) | facts.IterationFailed(run=run):
                     runs.setdefault(run, False)
@@ -148,8 +148,6 @@ class Dispatch:
                     frames.append(frame)
                 case facts.StepFailed(run=str(run)):
                     failed.add(run)
-                case facts.PermitGranted(run=str(run)):
-                    runs[run] = True
                 case facts.HoldReleased(at=at):
                     frames.append(at)
                     runs[at] = True
