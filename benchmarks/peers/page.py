@@ -81,6 +81,7 @@ CLAIMS = """\
   two rounds) and slower in W2 to W5.
 - No system was tuned: all use their default settings, except where stated above.
 - Only Python is measured. Restate has SDKs for other languages, and its server is designed for many machines.
+- Hatchet, Kestra and Windmill are missing: PyPI, npm and Debian have only their clients, not their servers.
 - Figures differ between machines, and between days on one machine. Compare the ratios.
 
 ## How to reproduce it
