@@ -19,6 +19,7 @@ import apsw
 
 from benchmarks.sizes import scaled
 from noetl.runtime.embedded import EmbeddedRuntime, open_embedded, relax_collector
+from tests.measured_process import run_measured
 
 Row = tuple[str, float, str]
 HEAD = "apiVersion: noetl.io/v2\nkind: Playbook\nmetadata: {name: bench, path: bench/%s}\n"
@@ -211,24 +212,8 @@ def over_waits(spent: list[float]) -> float:
 def w5(root: Path) -> Iterator[Row]:
     playbook = root / "one.yaml"
     playbook.write_text(HEAD % "one" + "workflow:\n- {step: start, tool: {kind: noop, input: {n: 1}}}\n", "utf-8")
-    script = (
-        "import resource, subprocess, sys, time; begun = time.perf_counter();"
-        "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL);"
-        "print(time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
-    )
-    command = [
-        str(Path(sys.executable).with_name("noetl")),
-        "run",
-        str(playbook),
-        "--db",
-        str(root / "w5.db"),
-    ]
-    times, sizes = [], []
-    for _ in range(scaled(5, 1)):
-        told = subprocess.run(
-            [sys.executable, "-c", script, *command], check=True, capture_output=True, text=True
-        ).stdout.split()
-        times.append(float(told[0]))
-        sizes.append(float(told[1]))
-    yield "embedded: W5 cold start", median(times), "s"
-    yield "embedded: W5 peak memory", median(sizes), "MiB"
+    command = [str(Path(sys.executable).with_name("noetl")), "run", str(playbook), "--db", str(root / "w5.db")]
+    runs = [run_measured(command, stderr=subprocess.DEVNULL) for _ in range(scaled(5, 1))]
+    assert all(run.code == 0 for run in runs)
+    yield "embedded: W5 cold start", median(run.seconds for run in runs), "s"
+    yield "embedded: W5 peak memory", median(run.peak_mib for run in runs), "MiB"

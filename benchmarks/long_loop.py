@@ -5,7 +5,6 @@ A run of one item is subtracted from each, so that the start of Python does not 
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,10 +12,10 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 from benchmarks.embedded import HEAD
 from benchmarks.sizes import scaled
+from tests.measured_process import Measured, run_measured
 
 Row = tuple[str, float, str]
 LONG, SHORT = scaled(1_000_000, 2_000), scaled(10_000, 500)
@@ -37,14 +36,6 @@ workflow:
 )
 
 
-class Run(NamedTuple):
-    """One process."""
-
-    seconds: float
-    cpu_s: float
-    peak_mb: float
-
-
 def measure() -> Iterator[Row]:
     with tempfile.TemporaryDirectory(prefix="noetl-bench-") as name:
         folder = Path(name)
@@ -60,23 +51,20 @@ def measure() -> Iterator[Row]:
         yield f"long loop: {shown}, CPU time of an item", cpu[long] * 1e6, "µs"
         yield f"long loop: {shown}, items a second", rate[long], "/s"
         yield f"long loop: {shown}, rate against {SHORT:,} items", rate[long] / rate[short], "x"
-        yield f"long loop: {shown}, peak memory", long.peak_mb, "MB"
+        yield f"long loop: {shown}, peak memory", long.peak_mib, "MiB"
 
 
-def _run(folder: Path, items: int) -> Run:
+def _run(folder: Path, items: int) -> Measured:
     """`noetl run` with a new database file."""
     database = folder / f"{time.monotonic_ns()}.db"
     options = ["--db", str(database), "--set", f"items={items}", "--format", "json"]
     command = [str(Path(sys.executable).with_name("noetl")), "run", str(folder / "loop.yaml"), *options]
-    begun = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    seconds = time.perf_counter() - begun
-    process.returncode = os.waitstatus_to_exitcode(status)
-    assert process.returncode == 0, command
-    return Run(seconds, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1_024)
+    done = run_measured(command, stderr=subprocess.DEVNULL)  # without the progress
+    assert done.code == 0, options
+    return done
 
 
-def _middle(runs: list[Run]) -> Run:
-    """The median of each part."""
-    return Run(*(median(column) for column in zip(*runs, strict=True)))
+def _middle(runs: list[Measured]) -> Measured:
+    """One of them, with the median of each time."""
+    seconds, cpu_s = (median(column) for column in zip(*((run.seconds, run.cpu_s) for run in runs), strict=True))
+    return runs[0]._replace(seconds=seconds, cpu_s=cpu_s)

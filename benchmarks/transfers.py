@@ -31,9 +31,10 @@ SIZES = {"1 KB": 1_000, "1 MB": 1_000_000, "10 MB": 10_000_000}
 ROUNDS = {"1 KB": scaled(200, 5), "1 MB": scaled(40, 2), "10 MB": scaled(8, 1)}
 
 CHILD = """
-import asyncio, resource, sys
+import asyncio, sys
 from pathlib import Path
 from noetl.adapters.files import FileResults
+from noetl.server.child_process import peak_kib
 from noetl.tool import Call
 from noetl.tools.http.tool import HttpInput, HttpTool
 
@@ -42,14 +43,14 @@ async def main():
     results = FileResults(Path(sys.argv[2]))
     call = Call("k", 1, "e", {}, None, {"timeout": 600}, results)
     await http.run(HttpInput(url=sys.argv[1] + "?bytes=1000000", response="file"), call)
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_kib()
     output = await http.run(HttpInput(url=sys.argv[1], response="file"), call)
     assert output.status == "ok", output.error
     size = 0
     async for chunk in results.read(output.ref):
         size += len(chunk)
     assert size == output.ref["meta"]["bytes"]
-    print(before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, size)
+    print(before, peak_kib(), size)
     await http.close()
 
 asyncio.run(main())

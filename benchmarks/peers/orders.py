@@ -1,7 +1,7 @@
 """One engine in a separate process: it reads orders as lines of JSON, and writes one figure for each.
 
-This module defines the measurements for all engines. It uses only the standard library, because each
-engine has its own virtual environment.
+This module defines the measurements for all engines. It uses only the standard library, and a module of the tests
+that does the same, because each engine has its own virtual environment.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from statistics import median, quantiles
 from threading import Event
 from typing import Any, NamedTuple
 
+from tests.measured_process import run_measured
+
 COLD_RUNS = 3
 PAGES_EACH = 20  # of an endpoint
 ENDPOINTS_AT_ONCE = 10
@@ -27,13 +29,6 @@ ITEMS_AT_ONCE = 100
 LOOK_S = 0.05
 READY_S = 120.0
 GRACE_S = 20.0
-
-# The wrapper has no other child: the peak is that of the command or of a process that it waited for.
-COLD = (
-    "import resource, subprocess, sys, time; begun = time.perf_counter();"
-    "subprocess.run(sys.argv[1:], check=True, stdout=subprocess.DEVNULL);"
-    "print(time.perf_counter() - begun, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)"
-)
 
 
 class Unready(Exception):
@@ -119,15 +114,9 @@ async def crawled(endpoints: int, crawl: Awaitable[int]) -> Measured:
 
 async def cold(command: list[str]) -> Measured:
     """Measure from the start of the process to its exit, several times."""
-    times, sizes = [], []
-    for _ in range(COLD_RUNS):
-        process = await asyncio.create_subprocess_exec(sys.executable, "-c", COLD, *command, stdout=subprocess.PIPE)
-        told, _ = await process.communicate()
-        assert process.returncode == 0, command
-        seconds, mib = told.split()
-        times.append(float(seconds))
-        sizes.append(float(mib))
-    return Measured(median(times), peak_mib=median(sizes))
+    runs = [await asyncio.to_thread(run_measured, command) for _ in range(COLD_RUNS)]
+    assert all(run.code == 0 for run in runs), command
+    return Measured(median(run.seconds for run in runs), peak_mib=median(run.peak_mib for run in runs))
 
 
 async def until(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from pathlib import Path
 
 from noetl.clock import SystemClock
 from tests.e2e.processes import NOETL, PATIENCE_S, Workspace
+from tests.measured_process import run_measured
 from tests.playbooks import HEAD
 
 # It prints every 100 ms, and notes beside the log what it has printed.
@@ -109,23 +109,18 @@ def test_a_call_is_limited_and_a_limit_of_0_keeps_nothing(tmp_path: Path) -> Non
     assert "NOETL_LOG_CALL_BYTES must be a number of bytes" in own.call("run", own.write(text)).stderr
 
 
-def peak_kb(own: Workspace, size: int) -> int:
+def peak_mib(own: Workspace, size: int) -> float:
     """The peak memory of `noetl run` while a task prints this many bytes."""
     text = HEAD + f"workflow:\n- step: start\n  tool: {{kind: shell, sh: 'yes {'x' * 79} | head -c {size}'}}\n"
-    running = subprocess.Popen(  # to no pipe: the test does not read the lines, which would fill it on a busy machine
-        [NOETL, "run", own.write(text)], cwd=own.folder, env=own.environment,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
-    _, status, used = os.wait4(running.pid, 0)
-    running.returncode = os.waitstatus_to_exitcode(status)
-    assert running.returncode == 0
-    return used.ru_maxrss
+    found = run_measured([NOETL, "run", own.write(text)], own.folder, own.environment, stderr=subprocess.DEVNULL)
+    assert found.code == 0
+    return found.peak_mib
 
 
 def test_100_mb_of_output_need_no_more_memory_than_a_little(tmp_path: Path) -> None:
     own = Workspace(tmp_path)
-    little, much = peak_kb(own, 100_000), peak_kb(own, 100_000_000)
-    assert much - little < 30_000
+    little, much = peak_mib(own, 100_000), peak_mib(own, 100_000_000)
+    assert much - little < 30
     assert "the rest is left out" in printed(own)[-1]
 
 

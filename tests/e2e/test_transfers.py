@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.processes import NOETL, PATIENCE_S, Workspace
+from tests.measured_process import Measured, run_measured
 from tests.playbooks import HEAD
 from tests.services import connected, database, postgres
 
@@ -62,16 +63,8 @@ def workspace(tmp_path: Path) -> Workspace:
     return Workspace(tmp_path)
 
 
-def run_and_measure(workspace: Workspace, file: Path) -> tuple[int, str, float]:
-    """The exit code, what it printed, and the largest memory of the process in MB."""
-    with (workspace.folder / "out").open("w+") as out:
-        process = subprocess.Popen(
-            [NOETL, "run", file, "--format", "json"], stdout=out, cwd=workspace.folder, env=workspace.environment
-        )
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
-        out.seek(0)
-        return process.returncode, out.read(), usage.ru_maxrss / 1024
+def run_transfer(workspace: Workspace, file: Path) -> Measured:
+    return run_measured([NOETL, "run", file, "--format", "json"], workspace.folder, workspace.environment)
 
 
 ORDERS = """\
@@ -87,9 +80,9 @@ def test_rows_pass_through_all_systems_unchanged_d110(workspace: Workspace) -> N
         async with database() as name, connected(name) as connection:
             await asyncio.to_thread(workspace.call, "secrets", "set", "db", input=postgres().dsn(name))
             await connection.execute(ORDERS.format(rows=ROWS))
-            code, said, _ = await asyncio.to_thread(run_and_measure, workspace, workspace.write(CHAIN))
-            assert code == 0, said
-            assert json.loads(said)["output"]["data"] == {
+            done = await asyncio.to_thread(run_transfer, workspace, workspace.write(CHAIN))
+            assert done.code == 0, done.stdout
+            assert json.loads(done.stdout)["output"]["data"] == {
                 "rows": ROWS, "bytes": (workspace.folder / "orders.csv").stat().st_size,
             }  # fmt: skip
             assert (await connection.fetchval("SELECT count(*) FROM copied"), await connection.fetchval(LOST)) == (
@@ -125,13 +118,13 @@ workflow:
         async with database() as name, connected(name) as connection:
             await asyncio.to_thread(workspace.call, "secrets", "set", "db", input=postgres().dsn(name))
             await connection.execute(ORDERS.format(rows=rows))
-            code, said, memory = await asyncio.to_thread(run_and_measure, workspace, workspace.write(text))
-            assert (code, json.loads(said)["output"]["data"]) == (0, {"rows": rows}), said
+            done = await asyncio.to_thread(run_transfer, workspace, workspace.write(text))
+            assert (done.code, json.loads(done.stdout)["output"]["data"]) == (0, {"rows": rows}), done.stdout
             assert await connection.fetchval(LOST) == 0
-            return memory
+            return done.peak_mib
 
     few, million = asyncio.run(work(20_000)), asyncio.run(work(1_000_000))
-    assert million < few + 40, f"{few:.0f} MB, {million:.0f} MB"  # as Python objects, the rows take 500 MB
+    assert million < few + 40, f"{few:.0f} MiB, {million:.0f} MiB"  # as Python objects, the rows take 500 MB
 
 
 def test_a_killed_transfer_leaves_nothing_and_resume_repeats_it(workspace: Workspace) -> None:
