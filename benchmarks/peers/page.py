@@ -208,7 +208,8 @@ def _smaller(report: Report) -> str:
         less = [f"{name} {sizes[name]:,} of {whole:,}" for name, whole in WHOLE.items() if sizes[name] != whole]
         if less:
             told.append(f"{engine.title}: {', '.join(less)}")
-    return _wrapped("\\* Smaller workloads, to save time: " + "; ".join(told) + ".") if told else ""
+    reason = "\\* Smaller workloads, to save time or because larger ones end with an error: "
+    return _wrapped(reason + "; ".join(told) + ".") if told else ""
 
 
 def _floor(report: Report) -> str:
