@@ -65,7 +65,7 @@ TYPES = {
 }
 
 
-def house_on(tmp_path: Path, stores: dict[str, dict[str, str]], store: str) -> Workspace:
+def workspace_on(tmp_path: Path, stores: dict[str, dict[str, str]], store: str) -> Workspace:
     workspace = Workspace(tmp_path)
     keys = {name: value for name, value in os.environ.items() if name.startswith("AWS_")}
     workspace.environment = {**workspace.environment, **keys, **stores[store]}
@@ -76,7 +76,7 @@ def house_on(tmp_path: Path, stores: dict[str, dict[str, str]], store: str) -> W
 def test_a_playbook_does_the_same_with_1_kb_and_10_mb_on_each_store(
     store: str, stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    workspace = house_on(tmp_path, stores, store)
+    workspace = workspace_on(tmp_path, stores, store)
     with serving() as api:
         small, large = done(workspace, api, 1_000), done(workspace, api, 10_000_000)
     assert small._replace(lengths=[]) == large._replace(lengths=[])
@@ -93,7 +93,7 @@ def ran(workspace: Workspace, size: int, spec: str = "") -> tuple[int, dict[str,
 
 
 def test_a_playbook_chooses_its_store_by_its_spec(stores: dict[str, dict[str, str]], tmp_path: Path) -> None:
-    workspace = house_on(tmp_path, stores, "files")
+    workspace = workspace_on(tmp_path, stores, "files")
     code, document, ref = ran(workspace, 100_000, "executor: {spec: {result: {store: {kind: sqlite}}}}\n")
     assert (code, document["output"]["data"]) == (0, {"length": 100_000})
     assert ref["locator"]["store"] == "sqlite"
@@ -105,7 +105,7 @@ def test_a_playbook_chooses_its_store_by_its_spec(stores: dict[str, dict[str, st
 def test_the_limit_of_what_stands_in_the_log_is_the_playbooks(
     stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    workspace = house_on(tmp_path, stores, "files")
+    workspace = workspace_on(tmp_path, stores, "files")
     for limit, inline in ((5_000, False), (50_000, True)):
         file = workspace.write(
             SIZED.replace(
@@ -129,7 +129,7 @@ def test_the_limit_of_what_stands_in_the_log_is_the_playbooks(
 def test_a_changed_byte_fails_the_step_that_reads_it_and_nothing_false_is_told(
     store: str, stores: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
-    workspace = house_on(tmp_path, stores, store)
+    workspace = workspace_on(tmp_path, stores, store)
     waiting = SIZED.replace(
         "- step: read\n  tool:\n", "- step: read\n  tool:\n  - {name: stop, kind: wait, signal: go}\n"
     )

@@ -219,8 +219,8 @@ def child(at: str, folder: Path) -> str:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    (tmp_path / "house").mkdir()
-    made = Workspace(tmp_path / "house")
+    (tmp_path / "own").mkdir()
+    made = Workspace(tmp_path / "own")
     made.environment |= {f"CANARY_{number}": canary(number) for number in range(MANY)}
     return made
 

@@ -110,7 +110,7 @@ def up(folder: Path, *options: str) -> Iterator[Up]:
         NOETL,
         "up",
         "--dir",
-        folder / "house",
+        folder / "deployment",
         "--port",
         "0",
         "--format",
@@ -154,7 +154,7 @@ def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -
     with up(folder) as workspace:
         pids = workspace.told["pids"]
         assert sorted(pids) == ["nats", "postgresql", "server", "worker-1", "worker-2"]
-        assert json.loads((folder / "house" / "up.json").read_text()) == workspace.told
+        assert json.loads((folder / "deployment" / "up.json").read_text()) == workspace.told
         assert workspace.noetl("run", HELLO)["output"]["data"] == {"text": "hello, world"}
         assert workspace.noetl("doctor")["ok"]
 
@@ -166,12 +166,12 @@ def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -
     stopped = [line.split()[0] for line in said.splitlines() if "stopped" in line]
     assert sorted(stopped[:2]) == ["worker-1", "worker-2"]
     assert stopped[2:5] == ["server", "nats", "postgresql"]
-    assert not (folder / "house" / "up.json").exists()
+    assert not (folder / "deployment" / "up.json").exists()
 
 
 def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_line(folder: Path) -> None:
     with up(folder, "--workers", "1") as workspace:
-        path = folder / "house"
+        path = folder / "deployment"
         secret = [path / name for name in ("key", "link-key", "token", "postgres-password", "nats-password")]
         holding = [
             *secret,
@@ -237,7 +237,7 @@ def test_whoever_dies_is_started_again_and_the_house_goes_on(folder: Path) -> No
             os.kill(before[name], signal.SIGKILL)
             assert "SIGKILL" in workspace.hear(f"{name:<12}is back")
         assert workspace.noetl("run", HELLO)["status"] == "ok"
-        after = json.loads((folder / "house" / "up.json").read_text())["pids"]
+        after = json.loads((folder / "deployment" / "up.json").read_text())["pids"]
     assert [name for name in before if before[name] == after[name]] == []
 
 
@@ -265,8 +265,8 @@ def test_executions_with_large_results_go_on_after_a_full_disk_of_nats(folder: P
     clock = SystemClock()
     with up(folder):
         pass  # it creates the folder, which must be empty
-    shutil.rmtree(folder / "house" / "nats")
-    with small_disk(folder / "house" / "nats", megabytes=64) as disk, up(folder, "--workers", "1") as running:
+    shutil.rmtree(folder / "deployment" / "nats")
+    with small_disk(folder / "deployment" / "nats", megabytes=64) as disk, up(folder, "--workers", "1") as running:
         file = folder / "large.yaml"
         file.write_text(LARGE)
         assert running.noetl("run", file)["status"] == "ok"  # it creates the bucket
@@ -286,13 +286,13 @@ def test_executions_with_large_results_go_on_after_a_full_disk_of_nats(folder: P
 
 
 def test_a_second_one_on_the_same_folder_is_refused(folder: Path) -> None:
-    first = Folder(folder / "house")
+    first = Folder(folder / "deployment")
     try:
         with pytest.raises(Rejected, match=f"process {os.getpid()}.*stop it, or name another folder"):
-            Folder(folder / "house")
+            Folder(folder / "deployment")
     finally:
         first.close()
-    Folder(folder / "house").close()
+    Folder(folder / "deployment").close()
 
 
 def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
@@ -303,10 +303,10 @@ def test_a_folder_with_other_things_in_it_is_left_alone(folder: Path) -> None:
 
 
 def test_a_secret_that_others_may_read_is_refused(folder: Path) -> None:
-    workspace = Folder(folder / "house")
+    workspace = Folder(folder / "deployment")
     try:
         assert workspace.secret("key", lambda: "word") == workspace.secret("key", lambda: "another") == "word"
-        (folder / "house" / "key").chmod(0o644)
+        (folder / "deployment" / "key").chmod(0o644)
         with pytest.raises(Rejected, match="chmod 600"):
             workspace.secret("key", lambda: "another")
     finally:
@@ -319,12 +319,12 @@ def test_a_port_that_is_taken_is_told_before_anything_starts(folder: Path) -> No
         taken.listen()
         port = taken.getsockname()[1]
         done = subprocess.run(
-            [NOETL, "up", "--dir", folder / "house", "--port", str(port)], capture_output=True, text=True,
+            [NOETL, "up", "--dir", folder / "deployment", "--port", str(port)], capture_output=True, text=True,
             check=False, timeout=PATIENCE_S,
         )  # fmt: skip
     assert done.returncode == 1
     assert f"port {port} of 127.0.0.1 is in use" in done.stderr
-    assert not (folder / "house").exists()
+    assert not (folder / "deployment").exists()
 
 
 def test_a_port_is_one_that_systems_give_to_no_connection() -> None:
@@ -372,14 +372,14 @@ def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_
     async def run() -> list[DevClusterStatus]:
         told: list[DevClusterStatus] = []
         for _ in range(2):
-            trial = services(folder / "house", told)
+            trial = services(folder / "deployment", told)
             try:
                 await trial.start()
             finally:
                 await trial.stop()
             # As a kill leaves it, with a number that a process of another kind has got since.
-            note = folder / "house" / "postgres" / "postmaster.pid"
-            note.write_text(f"{os.getpid()}\n{folder / 'house' / 'postgres'}\n0\n5432\n\n\n\n")
+            note = folder / "deployment" / "postgres" / "postmaster.pid"
+            note.write_text(f"{os.getpid()}\n{folder / 'deployment' / 'postgres'}\n0\n5432\n\n\n\n")
         return told
 
     starts = [each.words for each in asyncio.run(run()) if each.name == "postgresql" and each.words != "stopped"]
@@ -390,9 +390,9 @@ def test_a_note_of_a_process_that_is_another_by_now_does_not_keep_postgres_from_
 
 
 def test_a_database_whose_password_is_gone_is_told_and_not_made_anew(folder: Path) -> None:
-    workspace = Folder(folder / "house")
+    workspace = Folder(folder / "deployment")
     try:
-        (folder / "house" / "postgres").mkdir()
+        (folder / "deployment" / "postgres").mkdir()
         with pytest.raises(Rejected, match=r"postgres-password.*is missing"):
             Postgres(workspace, SystemClock())
     finally:
@@ -407,7 +407,7 @@ def test_one_who_can_not_start_is_told_with_its_last_words_and_all_others_are_st
     told: list[DevClusterStatus] = []
 
     async def run() -> str:
-        trial = DevCluster(DevClusterOptions(folder / "house", 0, 0), SystemClock(), told.append, workspace)
+        trial = DevCluster(DevClusterOptions(folder / "deployment", 0, 0), SystemClock(), told.append, workspace)
         try:
             await trial.start()
         except Exception as error:  # noqa: BLE001

@@ -46,13 +46,13 @@ async def retry_quarantined(load: Load) -> Counter[str]:
     """
     known = Counter[str]()
     while True:
-        logs = (await read(load.house)).logs
+        logs = (await read(load.cluster)).logs
         found = Counter(id for id, log in logs.items() for _ in _blamed(log))
         if found == known:
             return Counter({id: count * WIDTH for id, count in known.items()})
         for id in found - known:
-            await load.house.clients[0].retry(id)
-        await load.house.until_all_ended()
+            await load.cluster.clients[0].retry(id)
+        await load.cluster.until_all_ended()
         known = found
 
 
@@ -69,7 +69,7 @@ async def audited(load: Load, *, may_fail: Collection[str] = (), retried: Counte
 
     `may_fail`: executions that may end with an error. `retried`: the result of `retry_quarantined`.
     """
-    verdict = await read(load.house)
+    verdict = await read(load.cluster)
     problems = {id: found for id, log in verdict.logs.items() if (found := findings(log))}
     assert problems == {}
     missing = [id for id in load.acked if id not in verdict.states]

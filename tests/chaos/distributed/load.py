@@ -106,7 +106,7 @@ class Load:
     """Starts executions and records the acknowledged ones."""
 
     def __init__(self, cluster: ChaosCluster, effects: Effects) -> None:
-        self.house = cluster
+        self.cluster = cluster
         self.effects = effects
         self.acked: dict[str, str] = {}  # execution → path of its playbook
         self.seen: dict[tuple[str, int], object] = {}  # execution, seq → the fact that a server returned
@@ -115,7 +115,7 @@ class Load:
 
     async def register(self, *texts: str) -> None:
         for text in texts:
-            await self.house.clients[0].register(text)
+            await self.cluster.clients[0].register(text)
 
     async def start(self, path: str, **workload: JSON) -> str:
         """Start with one idempotency key at any server that answers, until a server acknowledges, with kills in between."""
@@ -123,7 +123,7 @@ class Load:
         given: Mapping[str, JSON] = {"url": self.effects.url, **workload}
         async with asyncio.timeout(PATIENCE_S):
             while True:
-                client = self.house.clients[next(self._turns)]
+                client = self.cluster.clients[next(self._turns)]
                 try:
                     async with asyncio.timeout(10):
                         started = await client.start(path, given, key=key)
@@ -150,7 +150,7 @@ class Load:
 
     async def look(self, execution_id: str) -> None:
         """Record the facts that a server returns now: they must stay in the log."""
-        client = self.house.clients[next(self._turns)]
+        client = self.cluster.clients[next(self._turns)]
         try:
             async with asyncio.timeout(5):
                 rows = await client.store.read(execution_id)

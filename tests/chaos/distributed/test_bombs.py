@@ -109,7 +109,7 @@ async def _neighbours(load: Load, many: int) -> list[float]:
 
     async def one(number: int) -> None:
         begun = CLOCK.monotonic()
-        client = load.house.clients[number % 2]
+        client = load.cluster.clients[number % 2]
         document = await client.run("chaos/child", {"url": load.effects.url, "ms": 5}, timeout_s=PATIENCE_S)
         assert document.status == "ok"
         took.append(CLOCK.monotonic() - begun)
@@ -128,7 +128,7 @@ async def _keep_bombing(load: Load) -> dict[str, float]:
     while CLOCK.monotonic() < until:
         for path in BOMBS:
             begun = CLOCK.monotonic()
-            document = await load.house.clients[0].run(path, {"url": ""}, timeout_s=PATIENCE_S)
+            document = await load.cluster.clients[0].run(path, {"url": ""}, timeout_s=PATIENCE_S)
             assert document.status == "error", path
             took[path] = max(took.get(path, 0.0), CLOCK.monotonic() - begun)
             load.acked[document.execution_id] = path

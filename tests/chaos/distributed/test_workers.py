@@ -94,11 +94,11 @@ async def _kill_in_calls(load: Load, name: str) -> list[float]:
     """Kill a worker again and again, each time during a call, which gets no answer."""
 
     async def calls() -> bool:
-        calling = {port for port, count in load.effects.ports.items() if count} & ports_of(load.house, name)
+        calling = {port for port, count in load.effects.ports.items() if count} & ports_of(load.cluster, name)
         load.effects.unanswered |= calling
         return bool(calling)
 
-    return await kill_again_and_again(load.house, name, KILLS_EACH, Chance(name).between(1.0, 4.0), calls)
+    return await kill_again_and_again(load.cluster, name, KILLS_EACH, Chance(name).between(1.0, 4.0), calls)
 
 
 def test_a_worker_that_is_stopped_beyond_its_lease_is_refused_and_one_result_counts() -> None:
@@ -157,7 +157,7 @@ async def _stop_all_but(spared: str, load: Load) -> dict[str, RepeatedCall]:
 
     By then the remaining worker has finished half of the calls. Returns the repeated calls by execution.
     """
-    cluster, effects = load.house, load.effects
+    cluster, effects = load.cluster, load.effects
     effects.is_holding = True
     ids = [await load.start("chaos/hold", holds=1 + number % 2) for number in range(HELD)]
     await until(lambda: _true(all(effects.key(id, "/first") for id in ids)))

@@ -296,7 +296,7 @@ def test_without_a_file_the_key_must_come_from_the_environment(tmp_path: Path) -
 
 
 def test_a_key_file_may_lie_anywhere(tmp_path: Path) -> None:
-    place = tmp_path / "keys" / "house"
+    place = tmp_path / "keys" / "key"
 
     async def use(secrets: StoredSecrets) -> None:
         await secrets.set("pg", "hunter22")
@@ -304,7 +304,7 @@ def test_a_key_file_may_lie_anywhere(tmp_path: Path) -> None:
         assert (await secrets.get("pg"))[0].reveal() == "hunter22"
 
     on_rows(tmp_path / "noetl.db", KeyFile(place, {}), use)
-    assert sorted(each.name for each in place.parent.iterdir()) == ["house", "house.lock"]
+    assert sorted(each.name for each in place.parent.iterdir()) == ["key", "key.lock"]
     assert not (tmp_path / "noetl.db.key").exists()
 
 
