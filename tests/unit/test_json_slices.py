@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import Generator
 from typing import Any, TypeVar
@@ -108,6 +109,12 @@ def test_deep_texts_and_scalars_are_decoded_at_once() -> None:
     for body in (b"[" * 65 + b"]" * 65, b'"' + b"a" * 100 + b'"', b"1" * 100):
         with pytest.raises(Irregular):
             run(decode_slices(body))
+
+
+def test_the_garbage_collector_does_not_examine_large_containers() -> None:
+    value = run(decode_slices(msgspec.json.encode({"rows": [[number] for number in range(1_000)], "more": [[1]] * 50})))
+    assert type(value) is dict
+    assert [gc.is_tracked(each) for each in (value, value["rows"])] == [False, False]
 
 
 def test_values_that_are_used_elsewhere_are_not_freed() -> None:

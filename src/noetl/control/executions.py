@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BATCH_MAX = 256  # items of one execution that share a commit
-FACTS_PER_TURN = 40  # then other executions have their turn
+FACTS_PER_TURN = 16  # then other executions have their turn
 LEADS_PER_TURN = 8  # commits of an execution that nothing can join: then others have their turn
 FOLLOWED = DISPATCHING | LOOPING | RELAYED | TIMED  # facts that need work after their commit; most need none
 FACTS_PER_COMMIT = 1_000  # then they are committed: the work after a commit is not interrupted
