@@ -1,5 +1,5 @@
 # Everything runs in .venv, which `make setup` creates from uv.lock. Only `make test-all` changes anything else on the machine:
-# it installs Chromium with apt-get for the browser tests if it is missing.
+# it installs Chromium and BusyBox with apt-get if they are missing and it may.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready

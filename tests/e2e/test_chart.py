@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import nats
 import pytest
 import yaml
 
 import noetl
 from noetl.runtime.adapters import nats_configuration
 from noetl.runtime.settings import variables
-from tests.chaos.disks import small_disk
+from tests.e2e.full_nats import SERVER, full_nats, needs_busybox
 from tests.e2e.processes import ROOT
 from tests.e2e.test_deploy import DEPLOY, parsed
-from tests.ports import free_port
 
 CHART = DEPLOY / "helm" / "noetl"
 HELM = Path(sys.executable).with_name("helm")
@@ -157,42 +153,22 @@ def test_nats_accepts_its_configuration_with_a_user_for_each_pool(
 
 
 @needs_helm
-@pytest.mark.skipif(not shutil.which("busybox"), reason="busybox is the shell of the image of NATS")
-def test_the_liveness_probe_of_nats_finds_a_stream_that_stores_nothing(
+@needs_busybox
+def test_nats_is_restarted_after_a_full_disk_when_there_is_space(
     tmp_path: Path, extended: list[dict[str, Any]]
 ) -> None:
     (container,) = by_name(extended, "StatefulSet")["noetl-nats"]["spec"]["template"]["spec"]["containers"]
     probe = container["livenessProbe"]["exec"]["command"]
-    monitor, port = free_port(), free_port()
-    command = ["busybox", *probe[:-1], re.sub(r"\b(nc|wget)\b", r"busybox \1", probe[-1].replace("8222", str(monitor)))]
 
-    def alive() -> bool:
-        return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
+    with full_nats(tmp_path, lambda _: [SERVER, "-c", str(tmp_path / "nats.conf")], "/data") as found:
 
-    async def fill() -> None:
-        """Until NATS no longer acknowledges what it gets."""
-        async with await nats.connect(f"nats://127.0.0.1:{port}") as client:
-            stream = client.jetstream(timeout=2)
-            await stream.add_stream(name="S", subjects=["s"])
-            assert alive()
-            with suppress(TimeoutError):
-                while True:
-                    await stream.publish("s", bytes(900_000))
+        def alive() -> bool:
+            command = ["busybox", *probe[:-1], found.here(probe[-1])]
+            return subprocess.run(command, capture_output=True, check=False, timeout=30).returncode == 0
 
-    with small_disk(tmp_path / "data"):
-        (tmp_path / "nats.conf").write_text(
-            f'listen: "127.0.0.1:{port}"\nhttp: "127.0.0.1:{monitor}"\n'
-            f'jetstream {{store_dir: "{tmp_path}/data", max_file_store: 1G}}\n'
-        )
-        server = [str(HELM.with_name("nats-server")), "-c", str(tmp_path / "nats.conf")]
-        with subprocess.Popen(server, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                assert process.stderr is not None
-                assert any("Server is ready" in line for line in process.stderr)
-                asyncio.run(fill())
-                assert not alive()
-            finally:
-                process.kill()
+        assert alive(), "a restart does not help while the disk is full"
+        found.disk.make_space()
+        assert not alive()
 
 
 @needs_helm

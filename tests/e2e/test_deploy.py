@@ -18,7 +18,8 @@ import yaml
 from noetl.cli.app import app
 from noetl.runtime.adapters import nats_configuration
 from noetl.runtime.settings import variables
-from tests.e2e.processes import NOETL, ROOT
+from tests.e2e.full_nats import full_nats, needs_busybox
+from tests.e2e.processes import NOETL, PATIENCE_S, ROOT
 
 DEPLOY = ROOT / "deploy"
 COMPOSE: dict[str, Any] = yaml.SafeLoader((DEPLOY / "compose.yaml").read_text()).get_single_data()
@@ -153,6 +154,21 @@ def test_nats_takes_its_settings_which_keep_what_is_acknowledged() -> None:
     assert "sync_interval: always" in settings
     assert 'store_dir: "/var/lib/nats"' in settings
     assert [each for each in SERVICES["nats"]["volumes"] if each.endswith(":/var/lib/nats")] == ["nats:/var/lib/nats"]
+
+
+@needs_busybox
+def test_nats_ends_after_a_full_disk_when_there_is_space_and_is_restarted(tmp_path: Path) -> None:
+    service = SERVICES["nats"]
+    shell, script = service["entrypoint"]
+    assert (shell, script, service["restart"]) == ("sh", "/etc/nats/nats-run", "unless-stopped")
+    text = (DEPLOY / Path(script).name).read_text()
+
+    with full_nats(tmp_path, lambda here: ["busybox", shell, "-c", here(text)], "/var/lib/nats") as found:
+        assert found.process.poll() is None
+        found.disk.make_space()
+        assert found.process.stderr is not None
+        assert any("NATS is restarted" in line for line in found.process.stderr)
+        found.process.wait(PATIENCE_S)
 
 
 def test_the_image_has_extras_that_exist_the_uv_of_the_project_and_a_user_of_its_own() -> None:
