@@ -22,7 +22,7 @@ from typing import Any
 
 from benchmarks.goals import load
 from benchmarks.peers.chart import PAGE, write_chart
-from benchmarks.peers.engines import ALL, Engine
+from benchmarks.peers.engines import ALL, PEER_ROUNDS, Engine
 from benchmarks.peers.installing import BENCH, ROOT, Missing, install
 from benchmarks.peers.orders import Measured, Order
 from benchmarks.peers.page import Report, figure, render
@@ -60,6 +60,8 @@ class Comparison:
         async with page_server() as url:
             for turn in range(rounds):
                 for engine in self._engines if turn % 2 == 0 else reversed(self._engines):
+                    if engine.peer is not None and turn >= PEER_ROUNDS:
+                        continue
                     try:
                         await self._measure(engine, turn, url)
                     except (Failed, Missing) as reason:
@@ -183,7 +185,7 @@ def parsed() -> argparse.Namespace:
     size.add_argument(
         "--page", dest="mode", action="store_const", const="page", help="measure nothing; write the docs page again"
     )
-    parser.add_argument("--rounds", type=int, help="3 by default; 1 for a trial")
+    parser.add_argument("--rounds", type=int, help="5 by default, 1 for a trial; other engines have at most 3")
     parser.add_argument(
         "--only",
         nargs="+",
@@ -223,8 +225,9 @@ def main() -> None:
     mode = asked.mode or "whole"
     if mode == "page":
         PAGE.write_text(render(last_report()), "utf-8")
+        write_chart()
         return
-    rounds = asked.rounds or (1 if mode == "trial" else 3)
+    rounds = asked.rounds or (1 if mode == "trial" else 5)
     engines = [engine for engine in ALL if asked.only is None or engine.name in asked.only]
     comparison = Comparison(mode, engines)
     try:

@@ -98,9 +98,11 @@ AT_LEAST: dict[str, float] = {
     "distributed: W1 chain of 1,000 steps": 1_100,
     "distributed: W2 loop of 10,000, 100 in flight": 10_000,
     "distributed: W3 1,000 executions of 3 steps": 900,
+    "distributed: W4 50 × 20 pages, 10 at once": 1_600,
     "server with slots: W1 chain of 1,000 steps": 1_100,
     "server with slots: W2 loop of 10,000, 100 in flight": 10_000,
     "server with slots: W3 1,000 executions of 3 steps": 900,
+    "server with slots: W4 50 × 20 pages, 10 at once": 1_600,
 }
 
 

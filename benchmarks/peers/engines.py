@@ -119,6 +119,7 @@ answer.""",
     "temporal",
     quick={"W2": 1_000},
 )
+PEER_ROUNDS = 3  # of the systems that are not ours
 PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE, TEMPORAL)
 OURS = (EMBEDDED, SERVER, DISTRIBUTED)
 ALL = (FLOOR, *OURS, *PEERS)

@@ -8,7 +8,18 @@ from textwrap import fill
 from typing import NamedTuple
 
 from benchmarks.goals import OwnFigure, goal_of, reached
-from benchmarks.peers.engines import DISTRIBUTED, EMBEDDED, FLOOR, OURS, PEERS, RESTATE, SERVER, WHOLE, Engine
+from benchmarks.peers.engines import (
+    DISTRIBUTED,
+    EMBEDDED,
+    FLOOR,
+    OURS,
+    PEER_ROUNDS,
+    PEERS,
+    RESTATE,
+    SERVER,
+    WHOLE,
+    Engine,
+)
 from benchmarks.peers.orders import Measured
 
 Rounds = Mapping[int, Measured]  # by the number of the round, without failed rounds
@@ -64,7 +75,7 @@ OWN_WITHOUT_GOAL = ("W6", "W7", "of the bound by slots", "items, CPU time")
 OWN_PROFILES = {  # by the beginning of the name
     "check of 1,000 steps, full": "a third is reading YAML, a third templates, the rest spread over the checks",
     "long loop: 1,000,000 items, rate": "7 of 21 µs more for an item are its read from the store, the rest is spread",
-    "neighbours: beside 100 MB of results over HTTP": "commits wait for the disk with the results; slices of JSON",
+    "neighbours: beside 100 MB of results over HTTP": "commits wait for the disk with the results, the loop for a core",
     "neighbours: beside 100 MB of results of python": "four processes build the results: two cores are busy",
     "neighbours: beside": "some milliseconds: turns of the event loop of the others, before each of about ten turns",
 }
@@ -151,6 +162,8 @@ def _wrapped(words: str) -> str:
 
 def _how(report: Report) -> str:
     rounds = "in one round" if report.rounds == 1 else f"in {report.rounds} rounds in alternating order"
+    if report.rounds > PEER_ROUNDS:
+        rounds += f" (other systems than NoETL in the first {PEER_ROUNDS})"
     versions = ", ".join(dict.fromkeys(report.versions.values()))
     return _wrapped(
         "A script writes this page; the last section shows how to run it. "
