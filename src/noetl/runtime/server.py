@@ -202,10 +202,10 @@ class ServerRuntime:
         ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits, self.store)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
 
-    def _is_full(self, pool: str) -> bool:
-        """Whether the pool has workers, and all their slots were busy at their last announcements."""
-        load = pool_load(self.registry, pool)
-        return 0 < load.slots <= load.busy
+    def _is_full(self, pool: str, held: int) -> bool:
+        """Whether the pool has workers, and all their slots are busy: here, or by their last announcements."""
+        slots = self.registry.slots(pool)  # cached, unlike the load
+        return 0 < slots <= held or 0 < slots <= pool_load(self.registry, pool).busy
 
     def _make_triggers(self) -> Triggers:
         store, control = PostgresTriggers(self.database), self.control
