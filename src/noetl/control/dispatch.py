@@ -30,6 +30,7 @@ from noetl.engine.state import Run
 from noetl.errors import Unavailable
 from noetl.ids import frame_id, frame_parts
 from noetl.ports import Claim, Epoch, Pointer, WorkQueue
+from noetl.views.pools import ShareWait
 
 POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them again
 
@@ -70,6 +71,7 @@ class Outbox:
 
 OVERTAKEN_S = 1.0  # pointers that workers claim at about the same time may begin in any order
 STREAK_MAX = 3  # frames of one execution that a worker receives directly in a row while others wait
+WAITING_RUNS_MAX = 1_000  # of an execution that are listed because they wait for its share
 SHARES = 8  # of a window: an execution has at most one share of pointers ahead of the others
 
 
@@ -230,6 +232,32 @@ class Dispatch:
         slots = self._window(pool) // 2
         reserved = int(slots * self._settings.slot_reserve)
         return slots - reserved if reserved else POINTERS_MAX
+
+    def share_waits(self, live: LiveExecution) -> list[ShareWait]:
+        """The pools in which due frames of the execution wait only because workers hold its share of the slots.
+
+        While one of its pointers waits for a worker, a frame waits for that worker and not for the share.
+        """
+        is_running = live.state.status == "running" and live.state.held is None
+        if not is_running or len(live.in_flight) >= live.program.limits["in_flight"]:
+            return []
+        waits: list[ShareWait] = []
+        for pool, ready in live.ready.items():
+            held, share = live.in_pool.get(pool, 0) - live.unclaimed.get(pool, 0), self.share_of(pool)
+            if held >= share and (runs := self._due_runs(live, ready)):
+                waits.append(ShareWait(pool, held, share, tuple(runs)))
+        return waits
+
+    def _due_runs(self, live: LiveExecution, frames: Iterable[str]) -> list[str]:
+        """The runs that have one of these frames, if it could begin now. At most `WAITING_RUNS_MAX`."""
+        runs: dict[str, None] = {}
+        for frame in frames:
+            run = frame_parts(frame)[0]
+            if run not in runs and is_due(live, frame) and not self._is_suspect(live, frame):
+                runs[run] = None
+                if len(runs) == WAITING_RUNS_MAX:
+                    break
+        return list(runs)
 
     def _release_runs(self, live: LiveExecution, runs: set[str]) -> None:
         """Release the frames of runs that ended without them."""
