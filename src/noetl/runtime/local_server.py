@@ -82,7 +82,6 @@ class LocalServer:
     def __init__(self, storage: LocalStore, clock: Clock, *, served: bool = True, nats: str | None = None) -> None:
         """`nats`: the address of the server's NATS, for triggers; None: it has none."""
         settings = Settings.from_environment()
-        networks = settings.networks
         tools = _installed_tools(settings, served=served)
         kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
@@ -97,9 +96,8 @@ class LocalServer:
         ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
         self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
         fetch_secret = Keychain(self.runtime.providers, clock).get
-        self._messages = LazyMessages(nats, AddressPolicy.of_server(networks), clock)
+        self._messages = LazyMessages(nats, AddressPolicy.of_server(settings.networks), clock)
         self._message_triggers = MessageTriggers(self.triggers, self._messages, fetch_secret, clock)
-        self._background = BackgroundTasks()
         self.services = Services(
             link=self.runtime.control,
             store=storage.store,
@@ -130,7 +128,7 @@ class LocalServer:
             share_waits=self._share_waits,
             resume_orphan=self._adopt,
         )
-        self._storage, self._served = storage, served
+        self._storage, self._served, self._background = storage, served, BackgroundTasks()
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:
