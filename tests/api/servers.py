@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from litestar import Litestar
 from noetl.adapters.memory import MemoryFeed, MemoryWorkerRegistry
 from noetl.clock import Clock, SystemClock
 from noetl.control.api_tokens import digest_of, new_token
-from noetl.control.current_work import current_work
+from noetl.control.current_work import current_work, share_waits
 from noetl.control.live_execution import LiveExecution
 from noetl.control.triggers import Triggers
 from noetl.engine import Event
@@ -30,6 +30,7 @@ from noetl.server.http_server import HttpServer
 from noetl.server.services import ServerSettings, Services
 from noetl.telemetry.logs import start_logging
 from noetl.tool import Tools
+from noetl.views.pools import ShareWait
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 from tests.playbooks import HEAD
@@ -187,6 +188,9 @@ async def opened(
     async def now_at_work() -> CurrentWork:
         return current_work(runtime.control)
 
+    async def waiting_for_share(execution_id: str) -> Sequence[ShareWait]:
+        return share_waits(runtime.control, execution_id)
+
     runtime.watchers += [committed.on_commit, watch]
     runtime.listeners.append(listen)
     runtime.open()
@@ -197,7 +201,8 @@ async def opened(
         playbooks=runtime.playbooks, results=disk.results, secrets=disk.secrets, tokens=disk.tokens, sessions=disk.sessions, audit=disk.audit,
         logs=disk.logs, feed=feed,
         workers=workers, tools=tools, kinds=kinds, clock=clock, is_ready=is_ready,
-        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, current_work=now_at_work, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
+        record_refusal=runtime.refuse, delete=disk.retention.delete, saved=disk.saved, limits=disk.limits, current_work=now_at_work,
+        share_of=runtime.control.dispatch.share_of, share_waits=waiting_for_share, triggers=triggers, fetch_secret=Keychain(runtime.providers, clock).get,
     )  # fmt: skip
     app = make_app(services, settings or ServerSettings(open=True))
     serving = HttpServer(app, port=port)

@@ -89,8 +89,8 @@ def test_workers_are_listed_and_totalled_by_pool(tmp_path: Path) -> None:
         shown = await server.api.get("/workers")
         assert [each["name"] for each in shown["workers"]] == ["c", "a", "b"]
         assert shown["pools"] == [
-            {"pool": "default", "workers": 1, "slots": 4, "busy": 0, "waiting": 0, "oldest_s": None},
-            {"pool": "gpu", "workers": 2, "slots": 8, "busy": 4, "waiting": 0, "oldest_s": None},
+            {"pool": "default", "workers": 1, "slots": 4, "busy": 0, "waiting": 0, "oldest_s": None, "share": 4},
+            {"pool": "gpu", "workers": 2, "slots": 8, "busy": 4, "waiting": 0, "oldest_s": None, "share": 8},
         ]
         assert server.workers.slots("gpu") == 8
 

@@ -20,6 +20,11 @@ SLOW = HEAD.replace("path: t", "path: slow") + (
     'workload: {file: ""}\nworkflow:\n- step: start\n'
     '  tool: {name: sleep, kind: shell, argv: [sh, -c, "while [ ! -e \\"$0\\" ]; do sleep 0.05; done", "{{ workload.file }}"]}\n'
 )
+LOOP = HEAD.replace("path: t", "path: wide") + (
+    'workload: {file: ""}\nworkflow:\n- step: start\n'
+    '  loop: {in: "{{ range(9) }}", iterator: n, spec: {mode: parallel, max_in_flight: 9}}\n'
+    '  tool: {kind: shell, argv: [sh, -c, "while [ ! -e \\"$0\\" ]; do sleep 0.05; done", "{{ workload.file }}"]}\n'
+)
 LIMITED = HEAD.replace("path: t", "path: limited") + (
     "executor: {spec: {policy: {concurrency: {limit: 1, when_full: queue}}}}\n"
     "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
@@ -129,3 +134,33 @@ def test_the_history_of_a_server_has_rates_and_alerts(tmp_path: Path) -> None:
         assert {each["state"] for each in answer["alerts"][1:]} == {"ok"}
 
     serve(tmp_path, work, ServerSettings(open=True, history=history))
+
+
+def test_frames_that_wait_for_the_share_of_their_execution_say_so(tmp_path: Path) -> None:
+    why = 'waits for a slot: holds 6 of the 8 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+
+    async def work(server: ApiServer) -> None:
+        dispatch = server.runtime.control.dispatch
+        dispatch._settings = dispatch._settings._replace(slot_reserve=0.25)
+        now = server.services.clock.now()
+        server.workers.announce(WorkerInfo("w", "default", 8, 8, "here", 7, "1.0", {}, False, now))
+        [pool] = (await server.api.get("/workers"))["pools"]
+        assert (pool["slots"], pool["share"]) == (8, 6)
+        file = tmp_path / "file"
+        id = await begin(server, LOOP, file=str(file))
+        shown: dict[str, Any] = {}
+        while shown.get("why") is None:
+            [shown] = (await server.api.get(f"/executions/{id}"))["steps"]
+        assert shown["why"] == why
+        [line] = (await server.api.get(f"/executions/{id}/timeline"))["steps"]
+        assert [run["why"] for run in line["runs"]] == [why]
+        assert [run["why"] for run in (await server.api.get(f"/executions/{id}/state"))["runs"]] == [why]
+        [run] = (await server.api.get(f"/executions/{id}/why", step="start"))["runs"]
+        assert run["waits_for"] == why.removeprefix("waits ")
+        file.touch()
+        while (await server.api.get(f"/executions/{id}/head"))["status"] == "running":
+            pass
+        [shown] = (await server.api.get(f"/executions/{id}"))["steps"]
+        assert (shown["status"], shown.get("why")) == ("ok", None)
+
+    serve(tmp_path, work)

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from noetl.adapters.memory import MemoryQueue, MemoryResults, MemoryStore
 from noetl.clock import SystemClock
+from noetl.control.current_work import share_waits
 from noetl.control.deps import CommitHook, ControlHooks, ControlPorts, ControlSettings
 from noetl.control.executions import Control
 from noetl.control.ownership import PartitionOwners
@@ -108,6 +109,7 @@ class LinkedServer(Generic[T]):
         secrets = SecretServer(key, provider or OneSecret())
         self.server = LinkServer(
             transport, self.control, playbooks, secrets, self.guard, logs=self, owned=lambda: self.owners.owned,
+            share_waits=lambda id: share_waits(self.control, id),
             on_refused=lambda pool, error: self.refused.append(f"{pool}: {error}"),
         )  # fmt: skip
 

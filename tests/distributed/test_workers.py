@@ -16,6 +16,9 @@ SLOW = HEAD + (
     '- step: start\n'
     '  tool: {kind: shell, argv: [sh, -c, "while [ ! -e $0 ]; do sleep 0.2; done", "{{ workload.file }}"]}\n'
 )  # fmt: skip
+WIDE = SLOW.replace(
+    "  tool:", '  loop: {in: "{{ range(9) }}", iterator: n, spec: {mode: parallel, max_in_flight: 9}}\n  tool:'
+)
 GPU = HEAD + "workflow:\n- step: start\n  spec: {pool: gpu}\n  tool: {kind: shell, argv: ['true']}\n"
 
 
@@ -60,6 +63,30 @@ def test_each_server_lists_what_workers_run_for_all_servers(tmp_path: Path) -> N
             cluster.servers[1].send(signal.SIGCONT)
         assert listed["complete"] is False
         assert _running(listed) < executions
+        (tmp_path / "file").touch()
+
+
+def test_each_server_says_that_an_execution_holds_its_share(tmp_path: Path) -> None:
+    why = 'waits for a slot: holds 6 of the 8 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+    size = ClusterSize(servers=2, workers=1, slots=8, variables={"NOETL_SLOT_RESERVE": "0.25"})
+    with open_cluster(tmp_path, size) as cluster:
+        wide = asyncio.run(cluster.start(WIDE, {"file": str(tmp_path / "file")}))
+
+        async def said() -> list[str | None]:
+            found = []
+            for server in (0, 1):
+                async with cluster.client(server) as client:
+                    [step] = (await client.show(wide)).steps
+                    found.append(step.why)
+            return found
+
+        async def all_say_so() -> bool:
+            return await said() == [why, why]
+
+        asyncio.run(cluster.until(all_say_so))
+        for server in (0, 1):
+            [pool] = asyncio.run(_listed(cluster, server))["pools"]
+            assert (pool["slots"], pool["share"]) == (8, 6)
         (tmp_path / "file").touch()
 
 

@@ -167,6 +167,7 @@ class PoolItem(Struct, frozen=True, kw_only=True):
     busy: int
     waiting: int = 0  # frames that no worker has begun
     oldest_s: float | None = None  # how long the first of them has waited in the queue
+    share: int | None = None  # slots that one execution may hold, see NOETL_SLOT_RESERVE; null: not known
 
 
 class WorkersResponse(Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.ids import frame_parts
 from noetl.ports import CurrentWork, FrameAtWork, PoolBacklog
+from noetl.views.pools import ShareWait
 
 FRAMES_MAX = 2_000  # of one server that are listed
 ALL_FRAMES_MAX = 20_000  # of all servers that are listed
@@ -31,6 +32,12 @@ def current_work(control: Control) -> CurrentWork:
                 frames.append(FrameAtWork(live.id, path, name, _task(live, name), each.worker, now - each.at))
     backlog = {pool: PoolBacklog(count, oldest.get(pool)) for pool, count in sorted(waiting.items()) if count}
     return CurrentWork(tuple(frames), backlog)
+
+
+def share_waits(control: Control, execution_id: str) -> list[ShareWait]:
+    """What an execution of this server waits for because it holds its share of a pool's slots."""
+    live = control.executions.get(execution_id)
+    return [] if live is None else control.dispatch.share_waits(live)
 
 
 def joined_work(works: Iterable[CurrentWork]) -> CurrentWork:

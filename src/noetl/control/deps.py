@@ -100,7 +100,8 @@ class ControlHooks(NamedTuple):
     on_load: Sequence[Callable[[], None]] = ()  # after a takeover: asks all workers for the frames they hold
     on_start: Sequence[StartHook] = ()  # may replace the request
     window: Callable[[str], int] | None = None  # pool → unclaimed pointers at once; None: as in the settings
-    is_full: Callable[[str], bool] | None = None  # pool → whether all its slots are busy; None: as counted here
+    # Pool, frames of executions here that workers hold → whether all its slots are busy; None: as counted here.
+    is_full: Callable[[str, int], bool] | None = None
     use_own_slot: Callable[[Pointer], bool] | None = None  # a worker in this process takes it; None: no worker here
     post: Callable[[str, Command], Awaitable[None]] | None = None  # to another process on the file; None: there is none
     files: FilesOfTask | None = None  # for forks; None: tasks run on other machines

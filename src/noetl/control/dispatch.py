@@ -30,6 +30,7 @@ from noetl.engine.state import Run
 from noetl.errors import Unavailable
 from noetl.ids import frame_id, frame_parts
 from noetl.ports import Claim, Epoch, Pointer, WorkQueue
+from noetl.views.pools import ShareWait
 
 POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them again
 
@@ -68,7 +69,9 @@ class Outbox:
             await self._sending
 
 
+OVERTAKEN_S = 1.0  # pointers that workers claim at about the same time may begin in any order
 STREAK_MAX = 3  # frames of one execution that a worker receives directly in a row while others wait
+WAITING_RUNS_MAX = 1_000  # of an execution that are listed because they wait for its share
 SHARES = 8  # of a window: an execution has at most one share of pointers ahead of the others
 
 
@@ -88,6 +91,10 @@ class _Pool:
         self.unclaimed = 0  # pointers that no worker has claimed yet
         self.queued = 0  # those of them that are in the queue
         self.held = 0  # frames of executions here that workers hold
+        self.peak = 0  # of `held` lately
+        self.peak_at = -inf
+        self.full_at = -inf  # when all its slots were seen to be busy
+        self.claimed_at = -inf  # when the newest of the pointers that workers have claimed was put into the queue
         self.suspect: tuple[LiveExecution, str] | None = None  # the last suspect that was dispatched
 
 
@@ -179,8 +186,7 @@ class Dispatch:
             return
         for frame in frames:
             known = live.in_flight.get(frame)
-            if known is not None and known.until <= now and not known.worker and self._is_full(known.pool):
-                # The pointer waits for a slot. It is lost only if no worker claims it although slots are free.
+            if known is not None and known.until <= now and not known.worker and self._waits_for_slot(known, now):
                 live.in_flight[frame] = replace(known, until=now + self._settings.resend_s)
             elif known is not None and known.until <= now:
                 self.lost += 1
@@ -191,6 +197,8 @@ class Dispatch:
                     if not is_decision(frame):
                         worker = "" if known.worker == UNKNOWN_WORKER else known.worker
                         self._on_lost(live, Lose(frame=frame, worker=worker, epoch=known.epoch, held=company))
+                else:
+                    live.resent.add(frame)
                 self.release(live, frame)  # the pointer or the worker is lost
             if frame not in live.in_flight:
                 pool = pool_of(live, frame)
@@ -204,9 +212,18 @@ class Dispatch:
         """Twice the slots of its workers."""
         return self._settings.window if self._window_of is None else self._window_of(pool)
 
-    def _is_full(self, pool: str) -> bool:
-        """Whether all slots of the pool are busy."""
-        return self._pools[pool].held >= self._window(pool) // 2 if self._is_full_of is None else self._is_full_of(pool)
+    def _waits_for_slot(self, pointer: DispatchedFrame, now: float) -> bool:
+        """Whether a pointer that no worker has claimed is probably not lost.
+
+        Between two frames a slot is free for a moment, so that a pool under full load is not full at each moment. A
+        pointer waits if all slots were busy within `resend_s`, unless workers have claimed a pointer that is newer by
+        more than `OVERTAKEN_S`: they claim the pointers of a queue in order.
+        """
+        name, pool, recent_s = pointer.pool, self._pools[pointer.pool], self._settings.resend_s
+        held = pool.peak if now - pool.peak_at < recent_s else pool.held
+        if held >= self._window(name) // 2 if self._is_full_of is None else self._is_full_of(name, held):
+            pool.full_at = now
+        return now - pool.full_at < recent_s and pool.claimed_at - pointer.at <= OVERTAKEN_S
 
     def share_of(self, pool: str) -> int:
         """The frames of a pool that one execution may have in flight: it leaves the reserve to others."""
@@ -215,6 +232,32 @@ class Dispatch:
         slots = self._window(pool) // 2
         reserved = int(slots * self._settings.slot_reserve)
         return slots - reserved if reserved else POINTERS_MAX
+
+    def share_waits(self, live: LiveExecution) -> list[ShareWait]:
+        """The pools in which due frames of the execution wait only because workers hold its share of the slots.
+
+        While one of its pointers waits for a worker, a frame waits for that worker and not for the share.
+        """
+        is_running = live.state.status == "running" and live.state.held is None
+        if not is_running or len(live.in_flight) >= live.program.limits["in_flight"]:
+            return []
+        waits: list[ShareWait] = []
+        for pool, ready in live.ready.items():
+            held, share = live.in_pool.get(pool, 0) - live.unclaimed.get(pool, 0), self.share_of(pool)
+            if held >= share and (runs := self._due_runs(live, ready)):
+                waits.append(ShareWait(pool, held, share, tuple(runs)))
+        return waits
+
+    def _due_runs(self, live: LiveExecution, frames: Iterable[str]) -> list[str]:
+        """The runs that have one of these frames, if it could begin now. At most `WAITING_RUNS_MAX`."""
+        runs: dict[str, None] = {}
+        for frame in frames:
+            run = frame_parts(frame)[0]
+            if run not in runs and is_due(live, frame) and not self._is_suspect(live, frame):
+                runs[run] = None
+                if len(runs) == WAITING_RUNS_MAX:
+                    break
+        return list(runs)
 
     def _release_runs(self, live: LiveExecution, runs: set[str]) -> None:
         """Release the frames of runs that ended without them."""
@@ -317,7 +360,7 @@ class Dispatch:
 
     def mark_granted(self, live: LiveExecution, frame: str, worker: str, epoch: Epoch, pool: str | None = None) -> None:
         """The worker holds the frame until its lease expires. `pool`: of the frame, if it is known."""
-        before = live.in_flight.get(frame)
+        before, now = live.in_flight.get(frame), self._clock.monotonic()
         if before is not None:
             pool = before.pool
             if not before.worker:
@@ -326,10 +369,14 @@ class Dispatch:
             pool = pool or pool_of(live, frame)
             live.in_pool[pool] = live.in_pool.get(pool, 0) + 1
         if before is None or not before.worker:
-            self._pools[pool].held += 1
+            found = self._pools[pool]
+            found.held += 1
+            self._note_held(found, now)
+            if before is not None and not before.direct and frame not in live.resent:
+                found.claimed_at = max(found.claimed_at, before.at)
+        live.resent.discard(frame)
         if pool in live.ready:
             live.ready[pool].pop(frame, None)
-        now = self._clock.monotonic()
         same = before is not None and (before.worker, before.epoch) == (worker, epoch)
         since = before.at if before is not None and same else now
         live.in_flight[frame] = DispatchedFrame(now + self._settings.lease_s, pool, worker, epoch, since)
@@ -342,9 +389,16 @@ class Dispatch:
             return
         live.in_pool[before.pool] -= 1
         if before.worker:
-            self._pools[before.pool].held -= 1
+            pool = self._pools[before.pool]
+            self._note_held(pool, self._clock.monotonic())
+            pool.held -= 1
         else:
             self._claimed(live, before)
+
+    def _note_held(self, pool: _Pool, now: float) -> None:
+        """Before and after each change of the number, so that its peak within `resend_s` is known."""
+        if pool.held >= pool.peak or now - pool.peak_at >= self._settings.resend_s:
+            pool.peak, pool.peak_at = pool.held, now
 
     def release_and_requeue(self, live: LiveExecution, frame: str) -> None:
         """The worker has released the frame. A frame resumed by the same commit is due at once."""

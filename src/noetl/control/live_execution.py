@@ -119,6 +119,7 @@ class LiveExecution(Struct, eq=False, weakref=True):
     in_flight: dict[str, DispatchedFrame] = {}
     in_pool: dict[str, int] = {}  # pool → frames in flight
     lost: dict[str, LostWorkers] = {}  # by frame
+    resent: set[str] = set()  # frames with several pointers in the queue
     lost_frames: set[str] = set()  # frames that have ever lost a worker: only these can be suspects
     unclaimed: dict[str, int] = {}  # pool → pointers in flight that no worker has claimed yet
     quiet_until: float = 0.0  # on our monotonic clock: until then workers report the frames they hold

@@ -65,6 +65,7 @@ from noetl.ports import (
     ReportAnswer,
     Transport,
 )
+from noetl.views.pools import ShareWait
 
 T = TypeVar("T")
 Hold = tuple[str, str, Epoch]  # execution, frame, epoch
@@ -458,6 +459,15 @@ class OtherServers:
         except TimeoutError:
             complete = False
         return found if complete else [*found, CurrentWork(complete=False)]
+
+    async def share_waits(self, execution_id: str) -> Sequence[ShareWait]:
+        """Of an execution of another server. Empty if the server does not answer, or is of an older release."""
+        number = partition_of(execution_id, PARTITIONS)
+        try:
+            reply = await self._requests.partition(number, WorkRequest(number, execution_id), DECODERS.work)
+        except NoetlError:
+            return ()
+        return reply.share_waits
 
 
 class LinkPlaybooks:

@@ -38,6 +38,7 @@ from noetl.errors import (
 from noetl.net.program import Program
 from noetl.output import JSON, Output
 from noetl.ports import CurrentWork, Epoch, Grant, PrintedLine, ReportAnswer
+from noetl.views.pools import ShareWait
 
 T = TypeVar("T")
 
@@ -145,10 +146,14 @@ class LinesRequest(Struct, frozen=True):
     lines: tuple[PrintedLine, ...]
 
 
-class WorkRequest(Struct, frozen=True):
-    """For what happens on the server that owns a partition, in all its partitions."""
+class WorkRequest(Struct, frozen=True, omit_defaults=True):
+    """For what happens on the server that owns a partition, in all its partitions.
+
+    `execution_id`: only for what this execution waits for; servers of older releases answer as if there was none.
+    """
 
     partition: int
+    execution_id: str = ""
 
 
 LinkRequest = (
@@ -406,9 +411,10 @@ class BeatReply(Struct, frozen=True):
     partitions: tuple[int, ...]  # of this server: it has not looked at the holds of others
 
 
-class WorkReply(Struct, frozen=True):
+class WorkReply(Struct, frozen=True, omit_defaults=True):
     work: CurrentWork
     partitions: tuple[int, ...]  # of this server: the sender need not ask for them
+    share_waits: tuple[ShareWait, ...] = ()  # of the execution in the request
 
 
 class Programs(Protocol):

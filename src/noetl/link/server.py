@@ -49,6 +49,7 @@ from noetl.link.messages import (
 )
 from noetl.link.secret_channel import Owner, SecretServer
 from noetl.ports import CurrentWork, LogSink, Message, PlaybookText, Subscription, Transport
+from noetl.views.pools import ShareWait
 
 GROUP: Final = "noetl-servers"  # one of the servers answers each request to any server
 RELEASE_S: Final = 3.0  # for the pending requests, when partitions are released; new ones wait for the next owner
@@ -77,17 +78,20 @@ class LinkServer:
         *,
         logs: LogSink | None = None,
         current_work: Callable[[], CurrentWork] = CurrentWork,
+        share_waits: Callable[[str], Sequence[ShareWait]] = lambda _id: (),
         owned: Callable[[], Collection[int]] | None = None,
         on_refused: Callable[[str, NoetlError], None] = lambda _pool, _error: None,
     ) -> None:
         """`guard`: None: pools are not isolated. `on_refused`: receives what is refused because of the sender.
 
-        `logs`: None: the lines that tasks print are not kept. `current_work`: of this server.
+        `logs`: None: the lines that tasks print are not kept. `current_work`: of this server. `share_waits`: of one of
+        its executions.
 
         `owned`: the partitions that it owns now; None: those that it follows.
         """
         self._logs = logs
         self._current_work = current_work
+        self._share_waits = share_waits
         self._owned = owned
         self._guard = guard or LinkGuard(LinkKeys(), SystemClock())
         self._on_refused = on_refused
@@ -224,6 +228,8 @@ class LinkServer:
                 return PlaybookReply(*await self._playbooks.get(digest))
             case CredentialRequest():
                 return await self._secrets.answer(request, owner, opened.key)
+            case WorkRequest(_, execution_id) if execution_id:
+                return WorkReply(CurrentWork(), (), tuple(self._share_waits(execution_id)))
             case WorkRequest():
                 return WorkReply(self._current_work(), tuple(sorted(self._partitions)))
             case LinesRequest(execution_id, lines):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from noetl import __version__
 from noetl.adapters.memory import MemoryFeed
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
-from noetl.control.current_work import current_work
+from noetl.control.current_work import current_work, share_waits
 from noetl.control.live_execution import LiveExecution
 from noetl.control.message_triggers import MessageTriggers
 from noetl.control.refusals import Refusal
@@ -30,6 +30,7 @@ from noetl.server.committed_logs import CommittedLogs
 from noetl.server.services import Services
 from noetl.tool import AddressPolicy, Tools
 from noetl.views.log import events_of
+from noetl.views.pools import ShareWait
 from noetl.worker.frame_driver import LogLine
 from noetl.worker.keychain import Keychain
 
@@ -81,7 +82,6 @@ class LocalServer:
     def __init__(self, storage: LocalStore, clock: Clock, *, served: bool = True, nats: str | None = None) -> None:
         """`nats`: the address of the server's NATS, for triggers; None: it has none."""
         settings = Settings.from_environment()
-        networks = settings.networks
         tools = _installed_tools(settings, served=served)
         kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
@@ -96,9 +96,8 @@ class LocalServer:
         ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
         self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
         fetch_secret = Keychain(self.runtime.providers, clock).get
-        self._messages = LazyMessages(nats, AddressPolicy.of_server(networks), clock)
+        self._messages = LazyMessages(nats, AddressPolicy.of_server(settings.networks), clock)
         self._message_triggers = MessageTriggers(self.triggers, self._messages, fetch_secret, clock)
-        self._background = BackgroundTasks()
         self.services = Services(
             link=self.runtime.control,
             store=storage.store,
@@ -125,9 +124,11 @@ class LocalServer:
             saved=storage.saved,
             limits=storage.limits,
             current_work=self._current_work,
+            share_of=control.dispatch.share_of,
+            share_waits=self._share_waits,
             resume_orphan=self._adopt,
         )
-        self._storage, self._served = storage, served
+        self._storage, self._served, self._background = storage, served, BackgroundTasks()
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:
@@ -191,6 +192,9 @@ class LocalServer:
 
     async def _current_work(self) -> CurrentWork:
         return current_work(self.runtime.control)
+
+    async def _share_waits(self, execution_id: str) -> Sequence[ShareWait]:
+        return share_waits(self.runtime.control, execution_id)
 
 
 async def _finish(task: asyncio.Future[None]) -> None:

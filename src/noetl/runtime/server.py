@@ -31,7 +31,7 @@ from noetl.adapters.secrets.sources import SourcePolicy
 from noetl.adapters.secrets.stored import KeyFile, StoredSecrets
 from noetl.background import BackgroundTasks
 from noetl.clock import Clock, SystemClock
-from noetl.control.current_work import current_work, joined_work
+from noetl.control.current_work import current_work, joined_work, share_waits
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
 from noetl.control.dispatch import Outbox
 from noetl.control.executions import Control
@@ -60,13 +60,14 @@ from noetl.runtime.link_keys import ADVICE, RefusedRequests, link_keys
 from noetl.runtime.settings import Settings
 from noetl.runtime.written_calls import ServerCalls
 from noetl.server.committed_logs import CommittedLogs
+from noetl.server.log_readers import pool_load
 from noetl.server.services import Services
-from noetl.server.timeline_documents import pool_load
 from noetl.telemetry.control_metrics import measure_loop_lag
 from noetl.telemetry.logs import HiddenSecrets, redaction
 from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
 from noetl.tool import AddressPolicy, Tools
+from noetl.views.pools import ShareWait
 from noetl.worker.keychain import Keychain
 
 RETENTION_S = 3_600.0  # between two rounds that delete old executions
@@ -202,10 +203,10 @@ class ServerRuntime:
         ports = ControlPorts(self._measured, queue, self.results, self.link, self.limits, self.store)
         return Control(ports, self.playbooks, self.owners, clock, settings, hooks=hooks)
 
-    def _is_full(self, pool: str) -> bool:
-        """Whether the pool has workers, and all their slots were busy at their last announcements."""
-        load = pool_load(self.registry, pool)
-        return 0 < load.slots <= load.busy
+    def _is_full(self, pool: str, held: int) -> bool:
+        """Whether the pool has workers, and all their slots are busy: here, or by their last announcements."""
+        slots = self.registry.slots(pool)  # cached, unlike the load
+        return 0 < slots <= held or 0 < slots <= pool_load(self.registry, pool).busy
 
     def _make_triggers(self) -> Triggers:
         store, control = PostgresTriggers(self.database), self.control
@@ -226,6 +227,7 @@ class ServerRuntime:
             logs=self.logs,
             on_refused=on_refused,
             current_work=lambda: current_work(self.control),
+            share_waits=lambda id: share_waits(self.control, id),
             owned=lambda: self.owners.owned,
         )
 
@@ -270,11 +272,18 @@ class ServerRuntime:
             saved=PostgresSaved(self.database),
             limits=self.limits,
             current_work=self._current_work,
+            share_of=self.control.dispatch.share_of,
+            share_waits=self._share_waits,
         )
 
     async def _current_work(self) -> CurrentWork:
         own = current_work(self.control)
         return joined_work([own, *await self._other_servers.work(self.owners.owned)])
+
+    async def _share_waits(self, execution_id: str) -> Sequence[ShareWait]:
+        if self.owners.owns(execution_id):
+            return share_waits(self.control, execution_id)
+        return await self._other_servers.share_waits(execution_id) if self._settings.slot_reserve_share else ()
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:

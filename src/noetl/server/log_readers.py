@@ -42,11 +42,12 @@ from noetl.views.documents import (
     refs_in,
     show_document,
     show_slices,
-    with_empty_pools,
+    with_pool_reasons,
 )
 from noetl.views.envelopes import Envelope, Envelopes
 from noetl.views.iterations import LoopTable, LoopTables
 from noetl.views.log import events_of, readable
+from noetl.views.pools import PoolLoad
 from noetl.views.runs import Runs
 from noetl.views.state_at import ExecutionMoment, Fold, describe_moment, moment
 from noetl.views.timeline import Timeline
@@ -382,13 +383,16 @@ async def load_show_document(runs: RunsCache, services: Services, execution_id: 
     if document.status == "running" and head.owner_alive:
         with suppress(NoetlError):  # without a readable playbook the pools are unknown
             program = await services.playbooks.by_digest(head.digest)
-            return with_empty_pools(document, program, lambda pool: _has_workers(services.workers, pool))
+            waits = await services.share_waits(execution_id)
+            return with_pool_reasons(document, program, partial(pool_load, services.workers), waits)
     return document
 
 
-def _has_workers(workers: WorkerRegistry, pool: str) -> bool:
-    """A worker that is leaving counts, because it still completes its calls."""
-    return workers.slots(pool) > 0 or any(each.pool == pool for each in workers.workers())
+def pool_load(workers: WorkerRegistry, pool: str) -> PoolLoad:
+    """As its workers announced it last."""
+    known = [each for each in workers.workers() if each.pool == pool]
+    slots = workers.slots(pool)
+    return PoolLoad(max(len(known), bool(slots)), slots, sum(each.busy for each in known if not each.leaving))
 
 
 async def locate_output(services: Services, execution_id: str) -> OutputLocation:

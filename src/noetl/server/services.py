@@ -45,6 +45,7 @@ from noetl.server.sessions import SessionLimits
 from noetl.slices import computing_thread
 from noetl.telemetry.history import MetricsHistory
 from noetl.tool import Tools
+from noetl.views.pools import ShareWait
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -159,6 +160,8 @@ class Services(NamedTuple):
     triggers: Triggers
     fetch_secret: Callable[[Credential], Awaitable[FetchedCredential]]  # for webhooks. Raises NotFound or Unavailable
     current_work: Callable[[], Awaitable[CurrentWork]]  # of all servers that answer
+    share_of: Callable[[str], int]  # pool → the slots that one execution may hold; it may exceed the slots of the pool
+    share_waits: Callable[[str], Awaitable[Sequence[ShareWait]]]  # of any execution; none if its owner does not answer
     # Resumes an execution without a live owner. None: another server takes such executions over automatically.
     resume_orphan: Callable[[str], Awaitable[None]] | None = None
 

@@ -13,10 +13,9 @@ import msgspec
 from noetl.cache import BoundedCache
 from noetl.engine.state import LIVE
 from noetl.errors import NoetlError
-from noetl.ports import WorkerRegistry
-from noetl.server.log_readers import TIMELINES_MAX, TimelineCache
+from noetl.server.log_readers import TIMELINES_MAX, TimelineCache, pool_load
 from noetl.server.services import Services
-from noetl.views.stall_reasons import PoolLoad, with_stalls
+from noetl.views.stall_reasons import with_stalls
 from noetl.views.timeline import TimelineDocument
 
 SHARED_S: Final = 1.0  # a document is sent again for this time: it also contains what the log does not say
@@ -45,7 +44,9 @@ class TimelineDocuments:
         head, program = await services.listing.head(execution_id), None
         with suppress(NoetlError):  # without a readable playbook the pools are unknown
             program = await services.playbooks.by_digest(document.digest)
-        return with_stalls(document, program, partial(pool_load, services.workers), owner_alive=head.owner_alive)
+        waits = await services.share_waits(execution_id) if head.owner_alive and document.status == "running" else ()
+        load = partial(pool_load, services.workers)
+        return with_stalls(document, program, load, owner_alive=head.owner_alive, share_waits=waits)
 
     async def encoded(self, execution_id: str, at_least: int | None) -> bytes:
         """`at_least`: a recent document with this many facts is enough; None: up to the end of the log."""
@@ -57,10 +58,3 @@ class TimelineDocuments:
                 known = _EncodedTimeline(document.seq, self._services.clock.monotonic(), _encode(document))
                 self._encoded.put(execution_id, known)
             return known.body
-
-
-def pool_load(workers: WorkerRegistry, pool: str) -> PoolLoad:
-    """As its workers announced it last."""
-    known = [each for each in workers.workers() if each.pool == pool]
-    slots = workers.slots(pool)
-    return PoolLoad(max(len(known), bool(slots)), slots, sum(each.busy for each in known if not each.leaving))

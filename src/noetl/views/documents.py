@@ -23,6 +23,7 @@ from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.debugging import ChangeDocument, HoldDocument, change_documents, held_documents
 from noetl.views.log import instant
+from noetl.views.pools import PoolLoad, ShareWait, no_worker, share_reasons
 from noetl.views.runs import LoopProgress, RunRecord, Runs, item_text, permit_words
 
 NESTED_RESULTS_MAX = 16  # levels of results that are lists of results
@@ -291,6 +292,7 @@ class RunDocument(Struct, frozen=True, kw_only=True, omit_defaults=True):
     step: str
     status: str
     iterations: IterationCounts | None = None
+    why: str | None = None  # what it waits for; of the present state only
 
 
 class StateDocument(Struct, frozen=True, kw_only=True):
@@ -374,23 +376,43 @@ def _compensation(state: State) -> CompensationDocument | UnsetType:
     return CompensationDocument(status="running" if state.live else ended, uncompensated=left)
 
 
-def with_empty_pools(document: ShowDocument, program: Program, has_workers: Callable[[str], bool]) -> ShowDocument:
-    """The same document, where due runs say when their pool has no worker. The log does not contain this."""
-    known: dict[str, bool] = {}
+def with_pool_reasons(
+    document: ShowDocument, program: Program, load_of: Callable[[str], PoolLoad], share_waits: Iterable[ShareWait] = ()
+) -> ShowDocument:
+    """The same document, where due runs say when their pool has no worker, or when they wait for the execution's share.
+
+    The log does not contain this. `share_waits`: of the execution, as its owner knows them.
+    """
+    known: dict[str, PoolLoad] = {}
+    shares = share_reasons(share_waits, load_of)
 
     def with_reason(step: StepDocument, *, block: bool = False) -> StepDocument:
         step = replace(step, blocks=tuple(with_reason(each, block=True) for each in step.blocks))
-        if step.status not in ("scheduled", "running") or step.why is not None or step.running:
+        if step.status not in ("scheduled", "running") or step.why is not None:
+            return step
+        if step.id in shares:
+            return replace(step, why=shares[step.id])
+        if step.running:
             return step
         pool = program.pipeline(step.step, block=block or step.compensates is not None).pool
         if pool not in known:
-            known[pool] = has_workers(pool)
-        why = None if known[pool] else f'waits for a worker: the pool "{pool}" has none'
-        return replace(step, why=why)
+            known[pool] = load_of(pool)
+        return step if known[pool].workers else replace(step, why=no_worker(pool))
 
     if document.status != "running":
         return document
     return replace(document, steps=tuple(map(with_reason, document.steps)))
+
+
+def with_run_reasons(state: StateDocument, shown: ShowDocument) -> StateDocument:
+    """The same document, where unfinished runs say what they wait for, as in the other document."""
+    left, reasons = [*shown.steps], dict[str, str]()
+    while left:
+        step = left.pop()
+        left += step.blocks
+        if step.why is not None:
+            reasons[step.id] = step.why
+    return replace(state, runs=tuple(replace(run, why=reasons.get(run.id)) for run in state.runs)) if reasons else state
 
 
 def state_document(runs: Runs) -> StateDocument:

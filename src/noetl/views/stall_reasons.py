@@ -1,26 +1,18 @@
-"""Why an execution does not advance, as far as its log does not say so: pauses, missing processes, missing workers."""
+"""Why an execution does not advance, as far as its log does not say so: pauses, missing processes, missing slots."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
 from noetl.engine.state import LIVE
 from noetl.net.program import Program
+from noetl.views.pools import PoolLoad, ShareWait, busy_pool, no_worker, share_reasons
 from noetl.views.timeline import RunBar, StepLine, TimelineDocument
 from noetl.views.why import Why
 
 INTERRUPTED = "interrupted: no process runs it"
-
-
-class PoolLoad(NamedTuple):
-    """The workers of a pool now."""
-
-    workers: int  # also those that are leaving, because they still complete their calls
-    slots: int
-    busy: int
 
 
 def stall_of(document: TimelineDocument, *, owner_alive: bool) -> str | None:
@@ -35,14 +27,27 @@ def stall_of(document: TimelineDocument, *, owner_alive: bool) -> str | None:
 
 
 def with_stalls(
-    document: TimelineDocument, program: Program | None, load_of: Callable[[str], PoolLoad], *, owner_alive: bool
+    document: TimelineDocument,
+    program: Program | None,
+    load_of: Callable[[str], PoolLoad],
+    *,
+    owner_alive: bool,
+    share_waits: Iterable[ShareWait] = (),
 ) -> TimelineDocument:
-    """The same document, where unfinished runs say why they do not advance. `program`: None if it is not readable."""
+    """The same document, where unfinished runs say why they, or some of their frames, do not advance.
+
+    `program`: None if it is not readable. `share_waits`: of the execution, as its owner knows them.
+    """
     stall = stall_of(document, owner_alive=owner_alive)
+    shares = share_reasons(share_waits, load_of)
 
     def explained(run: RunBar) -> RunBar:
         run = replace(run, blocks=tuple(map(explained, run.blocks))) if run.blocks else run
-        if run.ended_at is not None or run.why is not None or (run.running and owner_alive):
+        if run.ended_at is not None or run.why is not None:
+            return run
+        if stall is None and run.id in shares:
+            return replace(run, why=shares[run.id])
+        if run.running and owner_alive:
             return run
         if stall is not None:
             return replace(run, why=stall)
@@ -76,11 +81,8 @@ def _pool_of(program: Program | None, run: RunBar) -> str | None:
 
 def _pool_words(pool: str, load: PoolLoad, run: RunBar) -> str | None:
     if not load.workers:
-        return f'waits for a worker: the pool "{pool}" has none'
-    if run.status == "scheduled" and load.busy >= load.slots:
-        busy = f"{load.slots} slots" if load.slots != 1 else "slot"
-        return f'waits for a worker: the {busy} of the pool "{pool}" {"are" if load.slots != 1 else "is"} busy'
-    return None
+        return no_worker(pool)
+    return busy_pool(pool, load) if run.status == "scheduled" and load.busy >= load.slots else None
 
 
 def _last_words(document: TimelineDocument, name: str) -> str:

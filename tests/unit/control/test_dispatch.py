@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from noetl.adapters.memory import MemoryQueue
+from noetl.control.current_work import share_waits
 from noetl.control.deps import ControlHooks, ControlSettings
 from noetl.control.live_execution import LostWorkers
 from noetl.control.sweeper import sweep
@@ -19,6 +20,7 @@ from noetl.ports import Claim, Pointer, ReportAnswer
 from noetl.slices import turn
 from noetl.testing import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
+from noetl.views.pools import ShareWait
 from tests.unit.control.runtimes import memory_runtime, run_in
 
 LOOP = """\
@@ -217,6 +219,121 @@ def test_a_pointer_that_waits_for_a_slot_is_not_lost() -> None:
     waiting, lost = run_in(runtime, work, slots=0)
     assert waiting == 0
     assert lost > 0
+
+
+def test_a_slot_that_is_free_for_a_moment_loses_no_pointer() -> None:
+    clock = FakeClock()
+    settings = ControlSettings(window=4, resend_s=10, lease_s=1_000)
+    runtime = memory_runtime({"loop": LOOP}, settings=settings, clock=clock)
+
+    async def work(runtime: MemoryRuntime) -> tuple[int, int]:
+        dispatch = runtime.control.dispatch
+        await runtime.start("loop", id="e")
+        live = runtime.control.executions["e"]
+        for number in range(0, 8, 2):
+            for index in (number, number + 1):  # both slots
+                await runtime.control.begin("e", f"start#1[{index}]", "w")
+            clock.advance(9)
+            for index in (number, number + 1):
+                dispatch.release(live, f"start#1[{index}]")
+            await sweep(runtime.control)  # all slots are free at this moment
+        waiting = dispatch.lost
+        clock.advance(21)
+        await sweep(runtime.control)
+        return waiting, dispatch.lost
+
+    waiting, lost = run_in(runtime, work, slots=0)
+    assert waiting == 0
+    assert lost > 0
+
+
+def test_the_slots_of_a_cluster_are_full_by_announcements_or_by_the_grants_here() -> None:
+    clock = FakeClock()
+    asked: list[int] = []
+
+    def is_full(_pool: str, held: int) -> bool:
+        asked.append(held)
+        return held >= 2
+
+    settings = ControlSettings(window=16, resend_s=10, lease_s=1_000)
+    parts = RuntimeParts(hooks=ControlHooks(is_full=is_full))
+    runtime = memory_runtime({"loop": LOOP}, settings=settings, clock=clock, parts=parts)
+
+    async def work(runtime: MemoryRuntime) -> int:
+        await runtime.start("loop", id="e")
+        for number in range(2):
+            await runtime.control.begin("e", f"start#1[{number}]", "w")
+        clock.advance(9)
+        runtime.control.dispatch.release(runtime.control.executions["e"], "start#1[0]")
+        clock.advance(6)
+        await sweep(runtime.control)
+        return runtime.control.dispatch.lost
+
+    lost = run_in(runtime, work, slots=0)
+    assert (lost, set(asked)) == (0, {2}), asked
+
+
+def test_a_pointer_is_lost_when_workers_have_claimed_a_newer_one() -> None:
+    """A pool that is always full must not hide it."""
+    clock = FakeClock()
+    settings = ControlSettings(window=4, resend_s=10, lease_s=1_000)
+    runtime = memory_runtime({"chain": CHAIN}, settings=settings, clock=clock)
+
+    async def work(runtime: MemoryRuntime) -> tuple[int, int]:
+        control = runtime.control
+        await runtime.start("chain", id="old")
+        clock.advance(5)
+        for id in ("new", "newer"):
+            await runtime.start("chain", id=id)
+        clock.advance(6)
+        await control.begin("new", "start#1", "w")
+        before = control.dispatch.lost
+        await control.begin("newer", "start#1", "w")  # both slots are busy
+        await sweep(control)
+        return before, control.dispatch.lost
+
+    assert run_in(runtime, work, slots=0) == (0, 1)
+
+
+@pytest.mark.parametrize(("held", "waits"), [(5, []), (6, [ShareWait("default", 6, 6, ("start#1",))])])
+def test_frames_wait_for_the_share_only_when_workers_hold_all_of_it(held: int, waits: list[ShareWait]) -> None:
+    settings = ControlSettings(window=16, slot_reserve=0.25)
+    runtime = memory_runtime({"loop": LOOP}, settings=settings)
+
+    async def work(runtime: MemoryRuntime) -> list[ShareWait]:
+        await runtime.start("loop", id="e")
+        for number in range(held):
+            await runtime.control.begin("e", f"start#1[{number}]", "w")
+        return share_waits(runtime.control, "e")
+
+    assert run_in(runtime, work, slots=0) == waits
+
+
+@pytest.mark.parametrize("limits", ["{in_flight: 6}", "{in_flight: 7}"])
+def test_an_execution_that_waits_for_its_own_limit_does_not_wait_for_its_share(limits: str) -> None:
+    body = f"executor: {{spec: {{policy: {{limits: {limits}}}}}}}\n" + LOOP
+    runtime = memory_runtime({"loop": body}, settings=ControlSettings(window=16, slot_reserve=0.25))
+
+    async def work(runtime: MemoryRuntime) -> bool:
+        await runtime.start("loop", id="e")
+        for number in range(6):
+            await runtime.control.begin("e", f"start#1[{number}]", "w")
+        return bool(share_waits(runtime.control, "e"))
+
+    assert run_in(runtime, work, slots=0) is (limits == "{in_flight: 7}")
+
+
+def test_a_loop_whose_frames_all_run_does_not_wait_for_its_share() -> None:
+    body = LOOP.replace("max_in_flight: 50", "max_in_flight: 6")
+    runtime = memory_runtime({"loop": body}, settings=ControlSettings(window=16, slot_reserve=0.25))
+
+    async def work(runtime: MemoryRuntime) -> tuple[list[ShareWait], list[ShareWait]]:
+        await runtime.start("loop", id="e")
+        for number in range(6):
+            await runtime.control.begin("e", f"start#1[{number}]", "w")
+        return share_waits(runtime.control, "e"), share_waits(runtime.control, "unknown")
+
+    assert run_in(runtime, work, slots=0) == ([], [])
 
 
 def test_in_flight_of_the_execution_holds_whatever_its_loops_say_d45() -> None:

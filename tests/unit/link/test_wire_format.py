@@ -39,6 +39,7 @@ FACT = TaskDone(frame="a#1", call=1, task="t", directive="continue", next=-1, ou
 CREDENTIAL = CredentialRequest("e", "a#1", (3, 4), "w", "api", b"n" * 16, b"p", True)
 REQUESTS: list[tuple[LinkRequest, bytes]] = [
     (WorkRequest(7), b'{"v":1,"ask":"work","body":{"partition":7}}'),
+    (WorkRequest(7, "e"), b'{"v":1,"ask":"work","body":{"partition":7,"execution_id":"e"}}'),
     (
         BeginRequest("e", "a#1", "w", holds=True),
         b'{"v":1,"ask":"begin","body":{"execution_id":"e","frame":"a#1","worker":"w","holds":true}}',

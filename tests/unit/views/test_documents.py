@@ -15,11 +15,13 @@ from noetl.views.documents import (
     read_runs,
     show_document,
     state_document,
-    with_empty_pools,
+    with_pool_reasons,
 )
+from noetl.views.pools import PoolLoad, ShareWait
 from tests.playbooks import kinds
 from tests.unit.views.playing import played, scenarios
 
+EMPTY = PoolLoad(0, 0, 0)
 CHAIN = """
 workflow:
 - step: start
@@ -261,15 +263,26 @@ def test_a_cancelled_execution_has_cancelled_runs_and_no_failed_step() -> None:
 def test_what_is_due_says_when_there_is_no_worker_in_its_pool() -> None:
     player = played(CHAIN)
     document = show_document(read_runs("e", player.log))
-    told = with_empty_pools(document, player.program, lambda pool: pool != "default")
+    told = with_pool_reasons(document, player.program, lambda _: EMPTY)
     assert [step.why for step in told.steps] == ['waits for a worker: the pool "default" has none']
-    assert with_empty_pools(document, player.program, lambda pool: pool == "default") == document
+    assert with_pool_reasons(document, player.program, lambda _: PoolLoad(1, 8, 8)) == document
+
+
+def test_a_run_whose_frames_wait_for_the_share_of_the_execution_says_so() -> None:
+    player = played(CHAIN)
+    document = show_document(read_runs("e", player.log))
+    waits = [ShareWait("default", 28, 28, ("start#1",))]
+    told = with_pool_reasons(document, player.program, lambda _: PoolLoad(2, 32, 30), waits)
+    words = 'waits for a slot: holds 28 of the 32 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+    assert [step.why for step in told.steps] == [words]
+    other = [ShareWait("default", 28, 28, ("other#1",))]
+    assert with_pool_reasons(document, player.program, lambda _: PoolLoad(2, 32, 30), other) == document
 
 
 def test_what_has_ended_waits_for_no_worker() -> None:
     player = played(CHAIN, "report start#1 ok 7", "report last#1 ok 8")
     document = show_document(read_runs("e", player.log))
-    assert with_empty_pools(document, player.program, lambda _: False) == document
+    assert with_pool_reasons(document, player.program, lambda _: EMPTY) == document
 
 
 def test_what_runs_when_a_limit_ends_the_execution_is_stopped() -> None:

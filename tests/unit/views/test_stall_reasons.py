@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from noetl.testing.scenario import Player
-from noetl.views.stall_reasons import INTERRUPTED, PoolLoad, with_reasons, with_stalls
+from noetl.views.pools import PoolLoad, ShareWait
+from noetl.views.stall_reasons import INTERRUPTED, with_reasons, with_stalls
 from noetl.views.timeline import Timeline, TimelineDocument
 from noetl.views.why import why
 from tests.playbooks import kinds
@@ -25,11 +28,15 @@ workflow:
 """
 
 
-def stalled(player: Player, load: PoolLoad, *, owner_alive: bool = True) -> TimelineDocument:
+def stalled(
+    player: Player, load: PoolLoad, *, owner_alive: bool = True, share_waits: Sequence[ShareWait] = ()
+) -> TimelineDocument:
     timeline = Timeline("e")
     for event in player.log:
         timeline.feed(event)
-    return with_stalls(timeline.document(), player.program, lambda _: load, owner_alive=owner_alive)
+    return with_stalls(
+        timeline.document(), player.program, lambda _: load, owner_alive=owner_alive, share_waits=share_waits
+    )
 
 
 def reason(document: TimelineDocument) -> str | None:
@@ -47,6 +54,29 @@ def reason(document: TimelineDocument) -> str | None:
 )
 def test_a_run_that_is_due_names_its_pool(load: PoolLoad, words: str | None) -> None:
     assert reason(stalled(played(GPU), load)) == words
+
+
+@pytest.mark.parametrize(
+    ("wait", "words"),
+    [
+        (ShareWait("gpu", 28, 28, ("start#1",)), 'holds 28 of the 32 slots of the pool "gpu", its share'),
+        (ShareWait("gpu", 30, 28, ("start#1",)), 'holds 30 of the 32 slots of the pool "gpu", its share is 28'),
+        (ShareWait("gpu", 32, 32, ("start#1",)), None),  # the share is the whole pool
+        (ShareWait("gpu", 28, 28, ("other#1",)), None),
+    ],
+)
+def test_frames_that_wait_for_the_share_of_their_execution_say_so(wait: ShareWait, words: str | None) -> None:
+    player = played(LOOP, "report start#1[1] error")
+    document = stalled(player, PoolLoad(2, 32, 28), share_waits=[wait])
+    expected = words and f"waits for a slot: {words} (NOETL_SLOT_RESERVE)"
+    assert (document.why, reason(document)) == (None, expected)
+    told = with_reasons(why(player.program, "e", player.log, "start"), document)
+    assert told.runs[0].waits_for == (expected and expected.removeprefix("waits "))
+
+
+def test_a_share_is_no_reason_while_the_whole_execution_is_paused() -> None:
+    document = stalled(played(GPU, "pause"), PoolLoad(1, 32, 28), share_waits=[ShareWait("gpu", 28, 28, ("start#1",))])
+    assert (document.why, reason(document)) == ("paused", "paused")
 
 
 def test_a_paused_execution_says_so_for_each_unfinished_run() -> None:

@@ -64,6 +64,9 @@ export function heldAs({ status, why }: Held): string | null {
   return status === "paused" ? status : null;
 }
 
+/** The reason of a run whose frames wait because the execution holds its share of a pool; its other frames run. */
+export const waitsForShare = (why?: string | null): boolean => why?.startsWith("waits for a slot") === true;
+
 export const isHeld = (state: Held): boolean => heldAs(state) !== null;
 
 const REFUSED_FACTS = 3; // a refused request has three facts: requested, evaluated, processed

@@ -3176,6 +3176,7 @@ export interface components {
             /** @default 0 */
             waiting?: number;
             oldest_s?: number | null;
+            share?: number | null;
         };
         /** PrintedLine */
         PrintedLine: {
@@ -3392,6 +3393,7 @@ export interface components {
             step: string;
             status: string;
             iterations?: components["schemas"]["IterationCounts"] | null;
+            why?: string | null;
         };
         /** RunWhy */
         RunWhy: {

@@ -55,8 +55,9 @@ def workers(*, format: Format = "auto", server: Server = None) -> None:
 
 @app.command()
 def pools(*, format: Format = "auto", server: Server = None) -> None:
-    """List the pools of a server that have workers, with their busy slots.
+    """List the pools of a server that have workers, with their busy slots and the share of one execution.
 
+    An execution holds at most its share of the slots and leaves the others free: see NOETL_SLOT_RESERVE.
     JSON is the `pools` of GET /workers.
 
     \b

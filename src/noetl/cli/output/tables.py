@@ -160,10 +160,15 @@ def worker_table(found: Sequence[WorkerItem], now: datetime) -> list[list[Styled
 
 def pool_table(found: Sequence[PoolItem]) -> list[list[Styled]]:
     rows = [
-        [Styled(visible(each.pool), "name"), Styled(str(each.workers)), Styled(f"{each.busy} of {each.slots}")]
+        [
+            Styled(visible(each.pool), "name"),
+            Styled(str(each.workers)),
+            Styled(f"{each.busy} of {each.slots}"),
+            Styled("" if each.share is None else str(each.share)),
+        ]
         for each in found
     ]
-    return titled(("POOL", "WORKERS", "BUSY"), rows)
+    return titled(("POOL", "WORKERS", "BUSY", "SHARE"), rows)
 
 
 # Playbooks

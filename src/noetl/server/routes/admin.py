@@ -187,7 +187,7 @@ async def workers(services: ServicesParam, caller: CallerParam) -> WorkersRespon
     return WorkersResponse(
         workers=tuple(WorkerItem.from_info(each, tuple(running.get(each.name, ()))) for each in found),
         pools=tuple(
-            _pool(pool, [each for each in found if each.pool == pool], work.backlog.get(pool))
+            _pool(pool, [each for each in found if each.pool == pool], work.backlog.get(pool), services.share_of(pool))
             for pool in pools
             if visible is None or pool in visible
         ),
@@ -195,11 +195,17 @@ async def workers(services: ServicesParam, caller: CallerParam) -> WorkersRespon
     )
 
 
-def _pool(pool: str, members: list[WorkerInfo], backlog: PoolBacklog | None) -> PoolItem:
+def _pool(pool: str, members: list[WorkerInfo], backlog: PoolBacklog | None, share: int) -> PoolItem:
     slots, busy = sum(each.slots for each in members), sum(each.busy for each in members)
     waits = backlog or PoolBacklog()
     return PoolItem(
-        pool=pool, workers=len(members), slots=slots, busy=busy, waiting=waits.waiting, oldest_s=waits.oldest_s
+        pool=pool,
+        workers=len(members),
+        slots=slots,
+        busy=busy,
+        waiting=waits.waiting,
+        oldest_s=waits.oldest_s,
+        share=min(share, slots),
     )
 
 

@@ -40,7 +40,14 @@ from noetl.server.params import (
 )
 from noetl.server.subscriptions import SubscriberResponse
 from noetl.slices import turn
-from noetl.views.documents import OutputLocation, ShowDocument, StateDocument, StepOutputFold, state_document
+from noetl.views.documents import (
+    OutputLocation,
+    ShowDocument,
+    StateDocument,
+    StepOutputFold,
+    state_document,
+    with_run_reasons,
+)
 from noetl.views.fact_lines import FactLine, fact_line
 from noetl.views.log import events_of, name_of, readable
 from noetl.views.runs import Runs
@@ -104,7 +111,10 @@ async def state(
     ] = None,
 ) -> StateDocument:
     if at is None:
-        return await context.runs.query(checked_id(execution_id), state_document)
+        document = await context.runs.query(checked_id(execution_id), state_document)
+        if document.status != "running":
+            return document
+        return with_run_reasons(document, await load_show_document(context.runs, context.services, execution_id))
     await _check_exists(context.services, execution_id)
     runs = Runs(execution_id)
     await read_runs(context.services.store, runs, at)

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { sendCommand, heldAs, isHeld, isLive } from "../../api/commands";
+import { sendCommand, heldAs, isHeld, isLive, waitsForShare } from "../../api/commands";
 import type { RunBar, Timeline } from "../../api/types";
 import { Link } from "../../app/router";
 import { useHasScope } from "../../app/session";
@@ -98,7 +98,7 @@ function RunSummary({ run, timeline }: { run: RunBar; timeline: Timeline }) {
 /** The status of a run in the words of the execution: it may be paused, interrupted or cancelled with it. */
 function statusNow(run: RunBar, timeline: Timeline): string {
   if (run.status === "stopped" && timeline.status === "cancelled") return "cancelled";
-  if (run.why == null || run.ended_at != null) return run.status;
+  if (run.why == null || run.ended_at != null || waitsForShare(run.why)) return run.status;
   return run.why === timeline.why ? (heldAs(timeline) ?? timeline.status) : "waiting";
 }
 

@@ -1,6 +1,6 @@
 import { memo } from "react";
 import { get } from "../../api/client";
-import { isInterrupted, isLive } from "../../api/commands";
+import { isInterrupted, isLive, waitsForShare } from "../../api/commands";
 import type { Connection } from "../../api/stream";
 import type { Head, Timeline } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -39,9 +39,9 @@ function CalledBy({ parent }: { parent: string }) {
 
 const SHOWN_STALLS = 3;
 
-/** Why nothing happens: the whole execution does not advance, or steps wait for workers. */
-function Stalls({ timeline }: { timeline: Timeline }) {
-  const runs = timeline.steps.flatMap((line) => line.runs).filter((run) => run.why?.startsWith("waits for a worker"));
+/** Why nothing happens: the whole execution does not advance, or steps wait for workers or slots. */
+export function Stalls({ timeline }: { timeline: Timeline }) {
+  const runs = timeline.steps.flatMap((line) => line.runs).filter(({ why }) => why?.startsWith("waits for a worker") === true || waitsForShare(why));
   const reasons = timeline.why != null ? [timeline.why] : runs.map((run) => `${run.step} ${run.why ?? ""}`);
   if (reasons.length === 0) return null;
   return (

@@ -1,6 +1,6 @@
 /** Draws the bars of a step on a canvas, which stays fast with thousands of runs. */
 
-import { isLive } from "../../api/commands";
+import { isLive, waitsForShare } from "../../api/commands";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { msAt } from "./clock";
 import type { Scale } from "./timescale";
@@ -67,7 +67,7 @@ export function paintRun(canvas: Canvas, timeline: Timeline, scale: Scale, run: 
   const started = run.started_at == null ? end : x(run.started_at);
   context.fillStyle = colours.waiting;
   context.fillRect(scheduled, height / 2 - 1, Math.max(0, started - scheduled), 2);
-  context.fillStyle = colourOf(run.why == null ? run.status : "scheduled", colours);
+  context.fillStyle = colourOf(run.why == null || waitsForShare(run.why) ? run.status : "scheduled", colours);
   const calls = run.calls ?? [];
   if (calls.length < 2 || run.iterations != null) {
     box(canvas, started, height / 2 - 6, end - started, 12);

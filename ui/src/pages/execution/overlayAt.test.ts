@@ -138,3 +138,13 @@ test("a step whose runs cannot advance waits, and says why", () => {
   const state = overlayAt(timelineOf({ steps: [line], status: "running" }), graphOf(), 10).steps.get("a");
   expect(state).toMatchObject({ tone: "waiting", text: why });
 });
+
+test("a step runs while some of its iterations wait for the share of the execution", () => {
+  const why = 'waits for a slot: holds 28 of the 32 slots of the pool "gpu", its share (NOETL_SLOT_RESERVE)';
+  const stateOf = (status: string) => {
+    const line = stepLine("a", [sample(5, { [status]: 1 })], [runBar("a#1", { status, why })]);
+    return overlayAt(timelineOf({ steps: [line], status: "running" }), graphOf(), 10).steps.get("a");
+  };
+  expect(stateOf("running")).toMatchObject({ tone: "running", text: "running" });
+  expect(stateOf("scheduled")).toMatchObject({ tone: "waiting", text: why });
+});

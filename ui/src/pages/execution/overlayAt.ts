@@ -1,5 +1,6 @@
 /** The state of each step and arc after a fact, computed from the timeline. */
 
+import { waitsForShare } from "../../api/commands";
 import type { ArcLine, Graph, RunningCall, StepLine, Timeline } from "../../api/types";
 import type { ArcState, Overlay, StepState, StepTone } from "../../graph/overlay";
 import { lastBelow } from "./clock";
@@ -60,7 +61,7 @@ function runningNow(timeline: Timeline, line: StepLine, seq: number): number {
 /** Every unfinished run says why it does not advance: the execution is paused, or there is no worker. */
 function isStalled(timeline: Timeline, line: StepLine, seq: number): boolean {
   const unfinished = seq < timeline.seq ? [] : line.runs.filter((run) => run.ended_at == null);
-  return unfinished.length > 0 && unfinished.every((run) => run.why != null);
+  return unfinished.length > 0 && unfinished.every((run) => run.why != null && !waitsForShare(run.why));
 }
 
 /** A run that a cancellation has stopped is shown like the execution. */

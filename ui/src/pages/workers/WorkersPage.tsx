@@ -70,6 +70,7 @@ function Pools({ pools }: { pools: readonly PoolStatus[] }) {
             <span className="soft">{each.workers} {each.workers === 1 ? "worker" : "workers"}</span>
           </div>
           {each.slots > 0 && <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} />}
+          <Share share={each.share ?? null} slots={each.slots} />
           <Backlog waiting={each.waiting ?? 0} oldest={each.oldest_s ?? null} slots={each.slots} />
           {each.workers === 0 && (
             <>
@@ -81,6 +82,12 @@ function Pools({ pools }: { pools: readonly PoolStatus[] }) {
       ))}
     </ul>
   );
+}
+
+/** The limit of one execution, where it is less than the pool. */
+function Share({ share, slots }: { share: number | null; slots: number }) {
+  if (share === null || share >= slots) return null;
+  return <p className="soft" title="Its other frames wait, so that a long loop does not delay small executions (NOETL_SLOT_RESERVE)">one execution holds at most {share}</p>;
 }
 
 function Backlog({ waiting, oldest, slots }: { waiting: number; oldest: number | null; slots: number }) {
