@@ -363,6 +363,12 @@ class Control:
             await (self.snapshots.save(live) if is_due else self._batch(live))
         live.busy = False
 
+    async def save_due(self, live: LiveExecution) -> None:
+        """Save a state whose snapshot is due although nothing happens."""
+        if not live.busy:
+            live.busy = True
+            await self._drain(live)
+
     async def _batch(self, live: LiveExecution) -> None:
         batch = live.inbox[:BATCH_MAX]
         del live.inbox[:BATCH_MAX]
@@ -442,6 +448,7 @@ class Control:
             if (refused := (await self.store.append([append]))[0]) is not None:
                 raise refused
             failpoint("control.after-commit")
+            self.snapshots.on_growth(len(body))
         self._on_commit(live, events, [fact for fact in facts if type(fact) in FOLLOWED])
         if is_part and self.snapshots.is_due(live):
             await self.snapshots.save(live)
@@ -535,12 +542,11 @@ class Control:
 
     async def _read_log(self, execution_id: str) -> LiveExecution:
         owner = await self.owners.number(execution_id)
-        state, rows = await read_snapshot(self.store, execution_id)
-        if state is None:
-            if not rows:
-                raise NotFound(f"no execution {execution_id}")
-            state = State(execution_id=execution_id)
-        fold(state, rows)
+        stored = await read_snapshot(self.store, execution_id)
+        if stored.state is None and not stored.rows:
+            raise NotFound(f"no execution {execution_id}")
+        state = stored.state or State(execution_id=execution_id)
+        fold(state, stored.rows)
         live = self._new(execution_id, await self.programs.by_digest(state.digest), owner)
         if (started := self.executions.get(execution_id)) is not None:
             return started  # here, since the load began: no other server has granted its frames
@@ -552,6 +558,8 @@ class Control:
         if self._hooks.crashes is not None and state.live:
             await self._record_crashes(live, self._hooks.crashes)
         self.executions[execution_id] = live
+        if state.live:
+            self.snapshots.on_load(live, stored)
         idle = self.idle.pop(execution_id, None)
         held_by_nobody = idle is not None and (idle.owner, idle.seq) == (owner, state.seq)
         if self.settings.settle_s and state.live and not held_by_nobody:
