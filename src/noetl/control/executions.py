@@ -363,12 +363,6 @@ class Control:
             await (self.snapshots.save(live) if is_due else self._batch(live))
         live.busy = False
 
-    async def save_due(self, live: LiveExecution) -> None:
-        """Save a state whose snapshot is due although nothing happens."""
-        if not live.busy:
-            live.busy = True
-            await self._drain(live)
-
     async def _batch(self, live: LiveExecution) -> None:
         batch = live.inbox[:BATCH_MAX]
         del live.inbox[:BATCH_MAX]
@@ -435,7 +429,7 @@ class Control:
         facts = tuple([event.fact for event in events])
         if events:
             body = encode_facts(facts)
-            live.unsaved_bytes += len(body)
+            self.snapshots.on_growth(live, len(body))
             append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status, encoded=body)
             if live.program.saves:
                 path = live.program.playbook.path
@@ -448,7 +442,6 @@ class Control:
             if (refused := (await self.store.append([append]))[0]) is not None:
                 raise refused
             failpoint("control.after-commit")
-            self.snapshots.on_growth(len(body))
         self._on_commit(live, events, [fact for fact in facts if type(fact) in FOLLOWED])
         if is_part and self.snapshots.is_due(live):
             await self.snapshots.save(live)
@@ -558,8 +551,7 @@ class Control:
         if self._hooks.crashes is not None and state.live:
             await self._record_crashes(live, self._hooks.crashes)
         self.executions[execution_id] = live
-        if state.live:
-            self.snapshots.on_load(live, stored)
+        self.snapshots.on_load(live, stored)
         idle = self.idle.pop(execution_id, None)
         held_by_nobody = idle is not None and (idle.owner, idle.seq) == (owner, state.seq)
         if self.settings.settle_s and state.live and not held_by_nobody:

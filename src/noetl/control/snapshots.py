@@ -64,12 +64,14 @@ class Snapshots:
 
     def on_load(self, live: LiveExecution, stored: StoredState) -> None:
         """The size of a state that has been read counts like that of one that has grown here."""
-        live.saved_bytes = stored.saved_bytes
-        live.unsaved_bytes = sum(len(encode_facts(row.facts)) for row in stored.rows)
-        self.on_growth(live.state_bytes)
+        if live.state.live:
+            live.saved_bytes = stored.saved_bytes
+            self._grown_bytes += stored.saved_bytes
+            self.on_growth(live, sum(len(encode_facts(row.facts)) for row in stored.rows))
 
-    def on_growth(self, size: int) -> None:
-        """The states in memory have grown by at most this much."""
+    def on_growth(self, live: LiveExecution, size: int) -> None:
+        """Facts of this size are in its state, and in its log after the commit."""
+        live.unsaved_bytes += size
         self._grown_bytes += size
         if self._grown_bytes > self._control.settings.state_bytes // TOTAL_OVERSHOOT:
             self.check_total()
@@ -93,7 +95,7 @@ class Snapshots:
             return  # it ends, or is measured, with its next commit
         if largest.unsaved_bytes:
             largest.to_measure = True
-            self._control.spawn(self._control.save_due(largest))
+            self._control.spawn(self._submit(largest))
             return
         reason = f"the executions of this process have {_size(used)}, and this one has the most"
         self._end(largest, reason, "NOETL_STATE_BYTES", limit)
@@ -104,7 +106,7 @@ class Snapshots:
         self._control.spawn(self._submit(live))
 
     async def _submit(self, live: LiveExecution) -> None:
-        """The next commit ends it, even if nothing else happens."""
+        """The next commit ends or measures it, even if nothing else happens."""
         with suppress(Rejected, Unavailable):  # it is measured again after a reload
             await self._control.submit(live, None, lambda: None)
         self.check_total()  # one may not be enough
