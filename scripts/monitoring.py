@@ -98,6 +98,9 @@ PANELS: Final = (
     Panel("Frames lost", "ops", (rate("noetl_frames_lost_total"),)),
     Panel("Delay of the event loop, p99", "s", (quantile(0.99, "noetl_loop_lag_seconds", "instance"),)),
     Panel("Memory", "bytes", of_process("process_resident_memory_bytes")),
+    Panel("Size of executions in memory", "bytes", (
+        value("noetl_state_bytes", "instance"), value("noetl_state_limit_bytes", "instance", over="max"),
+    )),
     Panel("CPU", "short", of_process(f"rate(process_cpu_seconds_total[{WINDOW}])")),
     Panel("Spans", "ops", (rate("noetl_spans_total", "result"),)),
 )  # fmt: skip

@@ -37,6 +37,7 @@ FULL_ONLY: Final = (
     "hostile/test_attack",
     "hostile/test_hostile_inputs",
     "hostile/test_json_bombs",
+    "hostile/test_runaway",
     "hostile/test_templates",
     "hostile/test_versions",
     "replay/test_databases",

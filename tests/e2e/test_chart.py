@@ -190,6 +190,13 @@ def test_workers_reach_neither_servers_nor_the_metadata_of_the_cloud() -> None:
 
 
 @needs_helm
+def test_the_limit_of_memory_of_a_server_determines_that_of_its_executions() -> None:
+    servers = [container for name, container in containers(rendered()) if name == "noetl-server"]
+    assert [server["resources"]["limits"]["memory"] for server in servers] == ["2Gi"]
+    assert all(each["name"] != "NOETL_STATE_BYTES" for server in servers for each in server["env"])
+
+
+@needs_helm
 def test_no_container_has_more_rights_than_it_needs() -> None:
     documents = rendered()
     pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] in ("Deployment", "StatefulSet")]

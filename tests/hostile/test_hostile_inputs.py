@@ -78,9 +78,10 @@ class Target(NamedTuple):
 
 
 @asynccontextmanager
-async def running_server(folder: Path) -> AsyncIterator[Target]:
-    """`noetl server` with two tokens."""
+async def running_server(folder: Path, **variables: str) -> AsyncIterator[Target]:
+    """`noetl server` with two tokens, and with these environment variables."""
     workspace = Workspace(folder)
+    workspace.environment.update(variables)
     workspace.environment["NOETL_ALLOW_NETWORKS"] = "127.0.0.0/8"
     tokens = [
         json.loads(workspace.call("token", "create", name, "--scope", "admin", "--format", "json").stdout)["token"]

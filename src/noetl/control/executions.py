@@ -429,7 +429,7 @@ class Control:
         facts = tuple([event.fact for event in events])
         if events:
             body = encode_facts(facts)
-            live.unsaved_bytes += len(body)
+            self.snapshots.on_growth(live, len(body))
             append = Append(live.id, events[0].seq, events[0].at, facts, live.owner, live.state.status, encoded=body)
             if live.program.saves:
                 path = live.program.playbook.path
@@ -535,12 +535,11 @@ class Control:
 
     async def _read_log(self, execution_id: str) -> LiveExecution:
         owner = await self.owners.number(execution_id)
-        state, rows = await read_snapshot(self.store, execution_id)
-        if state is None:
-            if not rows:
-                raise NotFound(f"no execution {execution_id}")
-            state = State(execution_id=execution_id)
-        fold(state, rows)
+        stored = await read_snapshot(self.store, execution_id)
+        if stored.state is None and not stored.rows:
+            raise NotFound(f"no execution {execution_id}")
+        state = stored.state or State(execution_id=execution_id)
+        fold(state, stored.rows)
         live = self._new(execution_id, await self.programs.by_digest(state.digest), owner)
         if (started := self.executions.get(execution_id)) is not None:
             return started  # here, since the load began: no other server has granted its frames
@@ -552,6 +551,7 @@ class Control:
         if self._hooks.crashes is not None and state.live:
             await self._record_crashes(live, self._hooks.crashes)
         self.executions[execution_id] = live
+        self.snapshots.on_load(live, stored)
         idle = self.idle.pop(execution_id, None)
         held_by_nobody = idle is not None and (idle.owner, idle.seq) == (owner, state.seq)
         if self.settings.settle_s and state.live and not held_by_nobody:

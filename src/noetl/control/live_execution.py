@@ -136,6 +136,7 @@ class LiveExecution(Struct, eq=False, weakref=True):
     unsaved_bytes: int = 0  # of the log since the last snapshot
     saved_bytes: int = 0  # size of the last snapshot
     due_bytes: int = 0  # `unsaved_bytes` at which the next snapshot is due; 0: not computed yet
+    to_measure: bool = False  # a snapshot is due because all states together may exceed their limit
     excess: Failure | None = None  # the limit that its state exceeds: it ends with the next commit
 
     def restore(self, state: State) -> None:

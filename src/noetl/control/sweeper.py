@@ -42,6 +42,7 @@ async def sweep(control: Control) -> None:
     await control.notifications.sweep()
     control.idle = {id: each for id, each in control.idle.items() if control.owners.is_current(id, each.owner)}
     _unload(control, list(control.executions))
+    control.snapshots.check_total()
     control.dispatch.reconcile(control.executions)
     await control.dispatch.pump()
     control.timers.watch_leases()

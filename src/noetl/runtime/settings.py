@@ -23,9 +23,11 @@ from noetl.defaults import (
     SESSION_IDLE_HOURS,
     SLOT_RESERVE,
     STATE_BYTES,
+    STATE_MEMORY_SHARE,
     TOOL_NICE,
 )
 from noetl.errors import Rejected
+from noetl.runtime.memory_limit import default_state_bytes
 from noetl.tool import ToolUser
 
 DATABASE: Final = "NOETL_DB"
@@ -225,12 +227,14 @@ class Settings(Struct, frozen=True, kw_only=True):
         Variable(
             "NOETL_STATE_BYTES",
             "The size, as JSON, of what all executions of a server keep in its memory. Past it, the largest execution"
-            " ends with an error of kind `limit`. 0: no limit. A playbook limits its own executions with"
-            " `limits.state_bytes`.",
-            f"`{STATE_BYTES}`",
+            " ends with an error of kind `limit`. 0: no limit. The default depends on the memory that the server may"
+            " use, which is the limit of its control group (container, systemd unit), or else the memory of the"
+            " machine. Long texts need 6 times their size as JSON, and small values 11 times. A playbook limits its own"
+            " executions with `limits.state_bytes`.",
+            f"1/{STATE_MEMORY_SHARE} of the memory, at most `{STATE_BYTES}`",
             read_by="servers",
         ),
-    ] = str(STATE_BYTES)
+    ] = ""
     keep: Annotated[
         str,
         Variable(
@@ -412,6 +416,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     @property
     def state_bytes_max(self) -> int:
         """0: no limit. Raises Rejected."""
+        if not self.state_bytes:
+            return default_state_bytes()
         wanted = "a number of bytes, such as 1073741824"
         size = _number("NOETL_STATE_BYTES", self.state_bytes, wanted)
         if not 0 <= size < BYTES_LIMIT:

@@ -40,6 +40,9 @@ class ExecutionInMemory(Protocol):
     def state(self) -> State: ...
 
     @property
+    def state_bytes(self) -> int: ...
+
+    @property
     def inbox(self) -> Sized: ...
 
     @property
@@ -52,6 +55,13 @@ class ExecutionInMemory(Protocol):
 class IdleInMemory(Protocol):
     @property
     def status(self) -> Status: ...
+
+
+class MemoryLimit(Protocol):
+    """The part of the settings of control that a gauge shows."""
+
+    @property
+    def state_bytes(self) -> int: ...
 
 
 class LostFrames(Protocol):
@@ -71,6 +81,9 @@ class ControlView(Protocol):
 
     @property
     def dispatch(self) -> LostFrames: ...
+
+    @property
+    def settings(self) -> MemoryLimit: ...
 
 
 def read_control(metrics: Metrics, control: ControlView, clock: Clock, pending: PendingPointers) -> None:
@@ -106,6 +119,8 @@ def read_control(metrics: Metrics, control: ControlView, clock: Clock, pending: 
 
     process.executions.read, process.leased.read, process.waiting.read = statuses, leased, waiting
     process.oldest_s.read = oldest
+    process.state_bytes.read_from(lambda: sum(live.state_bytes for live in _all(control)))
+    process.state_limit_bytes.read_from(lambda: control.settings.state_bytes)
     process.commands.read_from(lambda: sum(len(live.inbox) for live in _all(control)))
 
 

@@ -260,6 +260,13 @@ class ProcessMeters:
         self.executions = registry.gauge(
             "noetl_executions_live", "executions in this server's memory, by status", "status"
         )
+        self.state_bytes = registry.gauge(
+            "noetl_state_bytes",
+            "size, as JSON, of the executions in this server's memory; an upper bound, which snapshots correct",
+        )
+        self.state_limit_bytes = registry.gauge(
+            "noetl_state_limit_bytes", "limit of this size, `NOETL_STATE_BYTES`; 0: no limit"
+        )
         self.waiting = registry.gauge(
             "noetl_frames_waiting", "due frames that no worker has begun (queue depth)", "pool"
         )

@@ -95,7 +95,7 @@ async def read(cluster: ChaosCluster) -> Verdict:
             rows = await store.read(id)
             log = verdict.logs[id] = list(events_of(rows))
             state = verdict.states[id] = folded(id, log)
-            thawed, after = await read_snapshot(store, id)
+            thawed, after, _ = await read_snapshot(store, id)
             if thawed is not None:
                 fold(thawed, after)
                 assert differences(state, thawed) == []

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Iterable
 
 import pytest
 
 from noetl.control.deps import ControlSettings
 from noetl.control.executions import FACTS_PER_COMMIT
 from noetl.engine.facts import FrameParked
-from noetl.output import Failure
+from noetl.output import JSON, Failure
 from noetl.ports import encode_facts
 from noetl.slices import turn
 from noetl.testing.memory_runtime import MemoryRuntime
@@ -28,6 +29,9 @@ workflow:
   next: {spec: {mode: inclusive}, arcs: [{step: work, when: "{{ workload.n > 0 }}"}, {step: work, when: "{{ workload.n > 0 }}"}]}
 """
 PURE_STORM = STORM.replace('  tool: {kind: http, url: "{{ input.text | length }}"}\n', "")  # only control works
+ARC = '{step: work, when: "{{ workload.n > 0 }}"}'
+CHAIN = STORM.replace(f"[{ARC}, {ARC}]", '[{step: work, when: "{{ ctx.n < 90 }}"}]')
+CHAIN = CHAIN.replace("  next: {spec", '  set: {ctx.n: "{{ (ctx.n | default(0)) + 1 }}"}\n  next: {spec')
 WAITS = """\
 workflow:
 - step: start
@@ -69,10 +73,7 @@ def test_a_storm_of_tokens_ends_at_the_limit_of_its_state(storm: str) -> None:
 
 def test_a_large_state_that_shrinks_again_is_no_excess() -> None:
     """A long chain writes more into its log than its state may have."""
-    arc = '{step: work, when: "{{ workload.n > 0 }}"}'
-    chain = STORM.replace(f"[{arc}, {arc}]", '[{step: work, when: "{{ ctx.n < 90 }}"}]')
-    chain = chain.replace("  next: {spec", '  set: {ctx.n: "{{ (ctx.n | default(0)) + 1 }}"}\n  next: {spec')
-    memory = memory_runtime({"chain": LIMITED + TEXT + chain}, settings=SETTINGS)
+    memory = memory_runtime({"chain": LIMITED + TEXT + CHAIN}, settings=SETTINGS)
 
     async def work(memory: MemoryRuntime) -> None:
         await memory.start("chain", id="e")
@@ -104,6 +105,93 @@ def test_the_largest_execution_ends_at_the_limit_of_the_process() -> None:
     assert failure.details == {"limit": "NOETL_STATE_BYTES"}
     assert "this one has the most" in failure.message
     assert {memory.state(f"small-{number}").status for number in range(12)} == {"ok"}
+
+
+NEVER_DUE = ControlSettings(snapshot_bytes=1 << 40, state_bytes=LIMIT)  # no snapshot for its own sake
+ONE_THIRD = TEXT.replace("x" * 5_000, "x" * (LIMIT // 5))  # the log has the text twice
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        await turn()
+
+
+def _has_ended(memory: MemoryRuntime) -> bool:
+    return any(not each.state.live for each in memory.control.executions.values())
+
+
+def _is_waiting(memory: MemoryRuntime, id: str) -> bool:
+    return any(isinstance(each.fact, FrameParked) for each in memory.log(id))
+
+
+def _limits(memory: MemoryRuntime, ids: Iterable[str]) -> list[dict[str, JSON]]:
+    """The limits that ended the executions which have ended."""
+    return [_failure(memory, id).details or {} for id in ids if not memory.state(id).live]
+
+
+def test_many_executions_without_a_due_snapshot_are_added_up() -> None:
+    memory = memory_runtime({"small": TEXT + WAITS}, settings=NEVER_DUE)
+    ids = [f"e-{number}" for number in range(60)]
+
+    async def work(memory: MemoryRuntime) -> None:
+        for id in ids:
+            await memory.start("small", id=id)
+        await _until(lambda: _has_ended(memory) and _used(memory) <= LIMIT)
+
+    run_in(memory, work)
+    ended = _limits(memory, ids)
+    assert ended == [{"limit": "NOETL_STATE_BYTES"}] * len(ended)
+    assert 0 < len(ended) < len(ids)
+
+
+def test_a_measured_state_counts_with_its_size_and_not_with_that_of_its_log() -> None:
+    """The log of a chain is larger than the limit; its state is not."""
+    chain = CHAIN.replace("ctx.n < 90", "ctx.n < 60")
+    memory = memory_runtime({"chain": TEXT + chain}, settings=NEVER_DUE)
+
+    async def work(memory: MemoryRuntime) -> None:
+        await memory.start("chain", id="e")
+        await memory.end("e")
+
+    run_in(memory, work)
+    assert memory.state("e").status == "ok"
+    assert _log_bytes(memory, "e") > LIMIT
+
+
+def test_as_many_are_ended_as_necessary() -> None:
+    memory = memory_runtime({"large": ONE_THIRD + WAITS}, settings=NEVER_DUE)
+    ids = [f"e-{number}" for number in range(4)]
+
+    async def work(memory: MemoryRuntime) -> None:
+        for id in ids:
+            await memory.start("large", id=id)
+        await _until(lambda: _has_ended(memory) and _used(memory) <= LIMIT)
+
+    run_in(memory, work)
+    assert 1 < len(_limits(memory, ids)) < len(ids)
+
+
+def test_executions_that_were_loaded_count() -> None:
+    """As after a restart: a process that ended for lack of memory must not load the same states again and again."""
+    memory = memory_runtime({"large": ONE_THIRD + WAITS}, settings=NEVER_DUE._replace(state_bytes=0))
+    ids = [f"e-{number}" for number in range(4)]
+
+    async def work(memory: MemoryRuntime) -> None:
+        for id in ids:
+            await memory.start("large", id=id)
+        await _until(lambda: all(_is_waiting(memory, id) for id in ids))
+        memory.control.executions.clear()
+        memory.control.settings = NEVER_DUE
+        for id in ids:
+            await memory.control.load(id)
+        await _until(lambda: _has_ended(memory))
+
+    run_in(memory, work)
+    assert _limits(memory, ids)[0] == {"limit": "NOETL_STATE_BYTES"}
+
+
+def _used(memory: MemoryRuntime) -> int:
+    return sum(each.state_bytes for each in memory.control.executions.values() if each.state.live)
 
 
 def test_an_execution_that_waits_is_ended_at_once() -> None:

@@ -38,6 +38,21 @@ def test_frames_that_nobody_has_begun_are_the_depth_of_the_queue() -> None:
     run_in(runtime, work, slots=0)
 
 
+def test_the_size_of_the_executions_in_memory_is_that_which_is_limited() -> None:
+    runtime = MeasuredRuntime(p=LOOP)
+
+    async def work(runtime: MeasuredRuntime) -> None:
+        meters = runtime.metrics.process
+        assert (read(meters.state_bytes), read(meters.state_limit_bytes)) == ({(): 0}, {(): 0})
+        await runtime.start("p")
+        assert read(meters.state_bytes) == {(): runtime.control.executions[ID].state_bytes}
+        assert read(meters.state_bytes)[()] > 0
+        runtime.control.settings = runtime.control.settings._replace(state_bytes=5_000)
+        assert read(meters.state_limit_bytes) == {(): 5_000}
+
+    run_in(runtime, work, slots=0)
+
+
 def test_a_frame_that_was_begun_is_leased_and_waits_no_longer() -> None:
     runtime = MeasuredRuntime(p=LOOP)
 
