@@ -136,6 +136,26 @@ workbook:
     tool: {{kind: http, url: x, json: {{i: "{{{{ iter.i }}}}", at: "{{{{ input.at }}}}"}}, {RETRY}}}
 """
 )
+ASK = (
+    HEAD.format("ask")
+    + f"""\
+workflow:
+- step: start
+  tool: {{kind: http, url: x, {RETRY}}}
+  next: {{arcs: [{{step: ask}}]}}
+- step: ask
+  tool: {{kind: wait, signal: approval}}
+  set: {{ctx.answer: "{{{{ output.data }}}}"}}
+  next: {{arcs: [{{step: each}}]}}
+- step: each
+  loop: {{in: [1, 2], iterator: n, spec: {{mode: parallel}}}}
+  tool: {{kind: wait, signal: "item-{{{{ iter.n }}}}"}}
+  next: {{arcs: [{{step: last}}]}}
+- step: last
+  tool: {{kind: http, url: x, {RETRY}}}
+"""
+)
+ASKED = ("approval", "item-1", "item-2")  # the signals that it waits for
 EDITS = {  # of PAGES: the path of the edited playbook → what is replaced
     "items": ("cities: [1, 2, 3]}", "cities: [3, 4, 1]}"),
     "second": ("{next: ", "{after: "),
@@ -151,5 +171,5 @@ def edited(name: str) -> str:
     return PAGES.replace("name: pages, path: pages", f"name: {name}, path: {name}").replace(old, new)
 
 
-TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO, "tell": TELL, "pages": PAGES}
+TEXTS = {"mix": MIX, "child": CHILD, "undo": UNDO, "tell": TELL, "pages": PAGES, "ask": ASK}
 TEXTS |= {name: edited(name) for name in EDITS}

@@ -39,12 +39,13 @@ from noetl.control.live_execution import (
     answer_all,
     ensure_usable,
     fold,
+    is_alone,
     is_due,
     is_open,
     lost_workers,
     resolve,
 )
-from noetl.control.log_pages import read_iterations
+from noetl.control.log_pages import read_iterations, read_parent
 from noetl.control.loop_data import LOOPING, LoopData
 from noetl.control.notifications import Notifications, notifies_end
 from noetl.control.person_waits import person_waits, read_waits
@@ -52,7 +53,7 @@ from noetl.control.snapshots import Snapshots, read_snapshot
 from noetl.engine import Event, Recorded, handle
 from noetl.engine.commands import LEVEL, Command, Decide, Exceed, Fork, Lose, Report, Retry, Start
 from noetl.engine.delegation import decision_work, is_decision
-from noetl.engine.facts import Fact, Requested
+from noetl.engine.facts import Fact
 from noetl.engine.limits import Permit
 from noetl.engine.moves import work_of
 from noetl.engine.saved import saved_in
@@ -346,7 +347,7 @@ class Control:
         live.busy = True
         live.leads += 1
         try:
-            if live.leads % LEADS_PER_TURN == 0 or not _is_alone(live):
+            if live.leads % LEADS_PER_TURN == 0 or not is_alone(live):
                 await turn()
             await self._batch(live)
         except BaseException:
@@ -370,22 +371,30 @@ class Control:
         try:
             events, refused = await self._decide(live, commands)
             await self._record(live, events)
+            if refused and not events and not all(type(item.command) is Report for item in commands):
+                await self._ensure_current(live)
         except (Conflict, Fenced, Unavailable) as error:
             self._abandon(live, batch, error)
             return
         except BaseException as error:
             self._abandon(live, batch, error)  # a bug, or cancellation: no caller waits forever
             raise
-        await answer_all([item for item in batch if item.answer not in refused] if refused else batch)
+        await answer_all(batch, refused)
         failpoint("control.before-dispatch")
         await self.dispatch.pump()
 
+    async def _ensure_current(self, live: LiveExecution) -> None:
+        """Raises Conflict if a late commit, or another server, has extended the log: then a refusal may be wrong."""
+        seq = live.state.seq
+        if await self.store.read(live.id, seq, seq + 1):
+            raise Conflict(f"the log of {live.id} has more than {seq} facts")
+
     async def _decide(
         self, live: LiveExecution, commands: list[PendingCommand]
-    ) -> tuple[list[Event], set[asyncio.Future[object]]]:
-        """The events that are still to be committed, and the answers of refused commands."""
+    ) -> tuple[list[Event], dict[asyncio.Future[object], Rejected]]:
+        """The events that are still to be committed, and the refusals that are to be sent after the commit."""
         events: list[Event] = []
-        refused: set[asyncio.Future[object]] = set()
+        refused: dict[asyncio.Future[object], Rejected] = {}
         at = self.now()  # one instant for a commit: the log has one, and replay uses it
         turned = 0  # number of facts at the last turn of the others
         for item in commands:
@@ -402,9 +411,7 @@ class Control:
             except Recorded:
                 continue
             except Rejected as error:
-                refused.add(item.answer)
-                if not item.answer.done():
-                    item.answer.set_exception(error)
+                refused[item.answer] = error
                 continue
             events += made
             while len(made) >= FACTS_PER_TURN:
@@ -496,11 +503,7 @@ class Control:
 
     async def parent(self, execution_id: str) -> str | None:
         """From the first fact of the log: any process may read it (D99)."""
-        for row in await self.store.read(execution_id, up_to=1):
-            for fact in row.facts:
-                if isinstance(fact, Requested):
-                    return None if fact.parent is None else fact.parent.partition("/")[0]
-        raise NotFound(f"no execution {execution_id}")
+        return await read_parent(self.store, execution_id)
 
     # Loading
 
@@ -588,12 +591,6 @@ class Control:
             limits = {**program.limits, ITEMS_LIMIT: self.settings.items_bytes}
             self._last_program = program, program._replace(limits=limits)
         return self._last_program[1]
-
-
-def _is_alone(live: LiveExecution) -> bool:
-    """Whether its first caller reports the only frame in flight, or starts it: no other report can join the commit."""
-    first = live.inbox[0]
-    return len(live.in_flight) <= 1 and isinstance(first, PendingCommand) and type(first.command) in (Report, Start)
 
 
 def _nothing() -> None:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from noetl.engine import Agenda, agenda_of, apply
-from noetl.engine.commands import Command, Expire
+from noetl.engine.commands import Command, Expire, Report, Start
 from noetl.engine.delegation import is_decision, is_pending, pipeline_of
 from noetl.engine.limits import Permit, is_waiting
 from noetl.engine.settle import delegated
 from noetl.engine.state import State
-from noetl.errors import Unavailable
+from noetl.errors import Rejected, Unavailable
 from noetl.ids import frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Failure
@@ -200,9 +200,18 @@ def is_open(live: LiveExecution, frame: str) -> bool:
     return known is None or (known.parked is None and known.pc >= 0)
 
 
-async def answer_all(batch: Sequence[Item]) -> None:
+def is_alone(live: LiveExecution) -> bool:
+    """Whether its first caller reports the only frame in flight, or starts it: no other report can join the commit."""
+    first = live.inbox[0]
+    return len(live.in_flight) <= 1 and isinstance(first, PendingCommand) and type(first.command) in (Report, Start)
+
+
+async def answer_all(batch: Sequence[Item], refused: Mapping[asyncio.Future[object], Rejected]) -> None:
     """In portions: an execution with many reports must not block other executions."""
-    left = iter(batch)
+    for answer, refusal in refused.items():
+        if not answer.done():
+            answer.set_exception(refusal)
+    left = iter([item for item in batch if item.answer not in refused] if refused else batch)
     try:
         for number, item in enumerate(left, 1):
             resolve(item.answer, item.then())

@@ -7,8 +7,9 @@ from itertools import islice
 from typing import Final, Protocol
 
 from noetl.engine import Event
-from noetl.engine.facts import StepScheduled
+from noetl.engine.facts import Requested, StepScheduled
 from noetl.engine.loops import Iterations, lineage
+from noetl.errors import NotFound
 from noetl.output import Output
 from noetl.ports import LogRow
 from noetl.slices import turn
@@ -66,6 +67,15 @@ async def fold_log(
 async def read_runs(log: ReadableLog, runs: Runs, up_to: int | None = None) -> None:
     """Fold further facts into the records, to the end of the log or up to a fact. Raises Damaged."""
     await fold_log(log, runs.state.execution_id, runs.feed, runs.state.seq, up_to)
+
+
+async def read_parent(log: ReadableLog, execution_id: str) -> str | None:
+    """The parent of an execution, from its first fact. Raises NotFound."""
+    for row in await log.read(execution_id, up_to=1):
+        for fact in row.facts:
+            if isinstance(fact, Requested):
+                return None if fact.parent is None else fact.parent.partition("/")[0]
+    raise NotFound(f"no execution {execution_id}")
 
 
 async def read_iterations(

@@ -6,7 +6,8 @@ It folds every log, and compares it with the snapshot of the server and with the
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from itertools import pairwise
 from statistics import quantiles
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from noetl.engine.state import State
 from noetl.views.audit import findings
 from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
-from tests.chaos.distributed.cluster import CLOCK, ChaosCluster
+from tests.chaos.distributed.cluster import BUSY_S, CLOCK, RECOVERY_S, ChaosCluster
 from tests.chaos.distributed.load import WIDTH, Load
 
 
@@ -29,6 +30,7 @@ class Verdict(NamedTuple):
     states: dict[str, State]
     logs: dict[str, list[Event]]
     stuck_s: dict[str, float]  # execution → the longest time without progress
+    instants: dict[str, list[datetime]]  # execution → of its commits
 
     @property
     def ok(self) -> list[str]:
@@ -36,6 +38,27 @@ class Verdict(NamedTuple):
 
     def worst_stuck_s(self) -> float:
         return max(self.stuck_s.values(), default=0.0)
+
+    def recovered_s(self, faults: Sequence[datetime]) -> dict[str, float]:
+        """Execution → the longest time from the end of a fault until it went on, other faults included."""
+        return {
+            id: max((_recovered_s(before, after, faults) for before, after in pairwise(instants)), default=0.0)
+            for id, instants in self.instants.items()
+        }
+
+    def check_recovery(self, faults: Sequence[datetime], within_s: float = RECOVERY_S + BUSY_S) -> float:
+        """The longest time of all executions. Raises AssertionError if it is longer than the limit."""
+        recovered = self.recovered_s(faults)
+        assert faults
+        late = {id: seconds for id, seconds in recovered.items() if seconds > within_s}
+        assert late == {}, f"these executions went on later than {within_s:.0f} s after the end of a fault"
+        return max(recovered.values(), default=0.0)
+
+
+def _recovered_s(before: datetime, after: datetime, faults: Sequence[datetime]) -> float:
+    """From the first end of a fault between two commits until the second of them; 0: no fault has ended there."""
+    ends = [ended for ended in faults if before < ended < after]
+    return (after - min(ends)).total_seconds() if ends else 0.0
 
 
 async def retry_quarantined(load: Load) -> Counter[str]:
@@ -89,7 +112,7 @@ async def read(cluster: ChaosCluster) -> Verdict:
     """Fold each log, and compare the state with the snapshot."""
     database = open_postgres(cluster.database, CLOCK)
     store = PostgresStore(database)
-    verdict = Verdict({}, {}, {})
+    verdict = Verdict({}, {}, {}, {})
     try:
         for (id,) in await database.fetch("SELECT execution_id FROM noetl.heads ORDER BY started_at"):
             rows = await store.read(id)
@@ -99,7 +122,7 @@ async def read(cluster: ChaosCluster) -> Verdict:
             if thawed is not None:
                 fold(thawed, after)
                 assert differences(state, thawed) == []
-            ats = [row.at for row in rows]
+            ats = verdict.instants[id] = [row.at for row in rows]
             gaps = [(b - a).total_seconds() for a, b in pairwise(ats)]
             verdict.stuck_s[id] = max(gaps, default=0.0)
         ((size,),) = await database.fetch("SELECT count(*) FROM noetl.heads")

@@ -13,10 +13,12 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import asyncpg
+import msgspec
 from prometheus_client.parser import text_string_to_metric_families
 
 from noetl.adapters.postgres.database import open_postgres
@@ -24,6 +26,7 @@ from noetl.adapters.postgres.secrets import PostgresTokens
 from noetl.client import Client
 from noetl.clock import SystemClock
 from noetl.control.api_tokens import digest_of, new_token
+from noetl.engine.facts import Fact
 from noetl.errors import Unavailable
 from noetl.link.messages import PARTITIONS
 from noetl.runtime.devcluster.folder import Folder, random_key
@@ -34,10 +37,12 @@ from tests.ports import free_port
 LEASE_S = 5.0  # in tests
 BUSY_S = 10.0  # added to time limits: the machine may run other work; the tests print the exact figures
 REPOSITORY = Path(__file__).parents[3]
+RECOVERY_S = LEASE_S + 5.0  # within this time of the end of a fault, every execution makes progress
 LOOK_S = 0.05
 PATIENCE_S = 240.0  # until something happens whose duration has no limit, or one that is compared afterwards
 _FOREIGN = ("NOETL_", "PG", "OTEL_")  # settings of the shell that would configure the cluster
 CLOCK = SystemClock()
+_decoder: msgspec.json.Decoder[tuple[Fact, ...]] = msgspec.json.Decoder(tuple[Fact, ...])
 
 
 class Plan(NamedTuple):
@@ -69,6 +74,7 @@ class ChaosCluster:
         self.servers = [f"server-{number}" for number in range(1, plan.servers + 1)]
         self.workers = [f"worker-{number}" for number in range(1, plan.workers + 1)]
         self.clients: list[Client] = []
+        self.faults: list[datetime] = []  # the end of each, by the clock of this machine, as the facts in the log
         self._key, self._link_key = random_key(), random_key()
         self._lock = -1
         self._connection: Any = None  # of the test to PostgreSQL
@@ -165,10 +171,18 @@ class ChaosCluster:
 
     async def start(self, name: str) -> float:
         """Start it again; returns the duration."""
-        return await self.children[name].start()
+        seconds = await self.children[name].start()
+        self.record_end()
+        return seconds
 
     def signal(self, name: str, how: signal.Signals) -> None:
         os.kill(self.pid(name), how)
+        if how is signal.SIGCONT:
+            self.record_end()
+
+    def record_end(self) -> None:
+        """Record that a fault ends now: `start` and SIGCONT call it."""
+        self.faults.append(CLOCK.now())
 
     def pid(self, name: str) -> int:
         pid = self.children[name].pid
@@ -196,6 +210,11 @@ class ChaosCluster:
         except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as error:
             raise Unavailable("PostgreSQL is unreachable") from error
         return found
+
+    async def log(self, execution_id: str) -> list[Fact]:
+        """The facts in the log of an execution."""
+        query = "SELECT body FROM noetl.log WHERE execution_id = $1 ORDER BY first_seq"
+        return [fact for (body,) in await self.rows(query, execution_id) for fact in _decoder.decode(body)]
 
     async def facts(self) -> int:
         """The number of facts in all logs."""

@@ -65,6 +65,7 @@ async def _kill_servers() -> None:
             effects=len(effects.arrivals),
             repeats=effects.repeats,
             stuck_most_s=verdict.worst_stuck_s(),
+            recovered_most_s=verdict.check_recovery(cluster.faults),
             seconds=seconds,
         )
         assert len(verdict.ok) == len(load.acked) == EXECUTIONS
@@ -106,6 +107,7 @@ async def _fail_over() -> None:
             loops_widest=max(widths),
             repeats=effects.repeats,
             stuck_most_s=verdict.worst_stuck_s(),
+            recovered_most_s=verdict.check_recovery(cluster.faults),
             seconds=seconds,
         )
         assert len(verdict.ok) == FAMILIES * (1 + CHILDREN) + len(takeovers)

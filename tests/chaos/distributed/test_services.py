@@ -61,6 +61,7 @@ async def _disturb_postgresql() -> None:
             starts_tried_again=load.refused,
             repeats=effects.repeats,
             stuck_most_s=verdict.worst_stuck_s(),
+            continued_most_s=verdict.check_recovery(cluster.faults),
         )
         assert len(verdict.ok) == len(load.acked) == EXECUTIONS
         assert all(len(effects.paths[id]) == STEPS for id in load.acked)
@@ -74,6 +75,7 @@ async def _end_some_sessions(cluster: ChaosCluster, turn: int) -> None:
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'noetl' AND pid % 2 = $1",
         turn % 2,
     )
+    cluster.record_end()
 
 
 def _connects_per_s(cluster: ChaosCluster) -> int:
@@ -113,6 +115,7 @@ async def _disturb_nats() -> None:
             starts_tried_again=load.refused,
             repeats=effects.repeats,
             stuck_most_s=verdict.worst_stuck_s(),
+            continued_most_s=verdict.check_recovery(cluster.faults),
         )
         assert len(verdict.ok) == len(load.acked) == EXECUTIONS + len(faults)
         assert all(len(effects.paths[id]) == STEPS for id in load.acked)
@@ -142,6 +145,7 @@ async def _delete_consumer(cluster: ChaosCluster) -> None:
     with suppress(NotFoundError):
         await client.jetstream().delete_consumer(STREAM, POOL)
     await client.close()
+    cluster.record_end()
 
 
 async def _delete_stream(cluster: ChaosCluster) -> None:
@@ -149,6 +153,7 @@ async def _delete_stream(cluster: ChaosCluster) -> None:
     with suppress(NotFoundError):
         await client.jetstream().delete_stream(STREAM)
     await client.close()
+    cluster.record_end()
 
 
 async def _client(cluster: ChaosCluster) -> Client:

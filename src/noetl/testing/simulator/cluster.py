@@ -27,6 +27,7 @@ from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.scenario import audit
 from noetl.testing.simulator.loop import SimLoop
 from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
+from noetl.testing.simulator.signals import SimSignal, SimSignals
 from noetl.views.log import events_of, folded
 from noetl.views.replay import differences
 from noetl.worker.calls import CallContext
@@ -84,6 +85,7 @@ class SimCluster:
         self.store = self.components.store(self.loop, self.rates, PARTITIONS)
         self.queue = SimQueue(self.loop, self.rates, self.store)
         self.link = SimLink(self.loop, self.rates, self.store)
+        self.signals = SimSignals(self.loop, self.link, self.store)
         self.results = MemoryResults()
         self.limits = MemoryLimits()
         self.programs = programs
@@ -102,8 +104,14 @@ class SimCluster:
         starts: dict[str, tuple[str, dict[str, object]]],
         commands: bool = False,
         forks: Mapping[str, SimFork] = MappingProxyType({}),
+        signals: Sequence[SimSignal] = (),
     ) -> SimResult:
-        """Start executions (id → path and workload) and forks, inject faults for a while, and wait for all ends."""
+        """Start executions (id → path and workload) and forks, inject faults for a while, and wait for all ends.
+
+        `signals`: those that the executions wait for.
+        """
+        for signal in signals:
+            self.signals.send(signal)
         self.loop.run(self._main(starts, commands, forks))
         for crash in self.loop.crashes:
             raise AssertionError(f"a task crashed: {type(crash).__name__}: {crash}") from crash
@@ -111,6 +119,8 @@ class SimCluster:
         states = {execution_id: audit(execution_id, list(each)) for execution_id, each in rows.items()}
         for execution_id in rows:
             self._audit_fork(execution_id)
+        assert not self.store.violations, self.store.violations[0]
+        self.signals.check()
         for execution_id, live in self._settled():
             found = differences(states[execution_id], live.state)
             assert not found, f"{execution_id}: the state in memory differs from the log: {found[0]}"
