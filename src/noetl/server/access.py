@@ -17,7 +17,7 @@ from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.playbook.model import Task
-from noetl.server.auth import CALLER, CHALLENGE, LOCAL, PUBLIC, SCOPE, Caller
+from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.services import Services
@@ -57,8 +57,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     assert isinstance(caller, Caller)
     if scope is None or not caller.may(scope):
         raise low_scope(caller, scope)
-    if caller.id != LOCAL.id and not caller.session:  # the sign-in of a session is recorded when it begins
-        connection.app.state[CONTEXT].audit.sign_in(caller)
+    connection.app.state[CONTEXT].audit.sign_in(caller)
     if caller.roles:
         await _check_limit(connection, handler.opt.get(LIMIT), caller, scope)
 

@@ -17,8 +17,9 @@ from msgspec.structs import replace
 from noetl.api.analysis import PlaybookReference
 from noetl.api.executions import StartRequest
 from noetl.api.playbooks import PlaybookTextRequest
+from noetl.control.limits import REFUSED
 from noetl.control.refusals import Refusal, is_path, path_in, reason_of, without_secrets
-from noetl.errors import NotFound, PlaybookError, Problem
+from noetl.errors import NotFound, PlaybookError, Problem, Rejected
 from noetl.net.notify import split_digest
 from noetl.playbook.source import parse
 from noetl.ports import PlaybookText
@@ -137,6 +138,18 @@ async def refusals_recorded(context: AppContext, request: StartRequest, caller: 
         refusal = Refusal(path, workload, reason_of(error), digest, caller.name, request.ctx, request.labels)
         execution_id = await context.services.record_refusal(refusal)
         context.audit.collect(caller, "start", "refused", execution_id, path)
+        raise RecordedRefusal(error, execution_id) from error
+
+
+@asynccontextmanager
+async def full_recorded(context: AppContext, caller: Caller, execution_id: str, detail: str) -> AsyncIterator[None]:
+    """Raises RecordedRefusal when too many executions run already: the log contains the request."""
+    try:
+        yield
+    except Rejected as error:
+        if error.code != REFUSED:
+            raise
+        context.audit.collect(caller, "start", "refused", execution_id, detail)
         raise RecordedRefusal(error, execution_id) from error
 
 
