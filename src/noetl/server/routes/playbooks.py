@@ -52,6 +52,7 @@ from noetl.server.playbook_body import (
     TextOperation,
     read_text,
     readable_text,
+    record_registration,
     registered_text,
     valid_text,
 )
@@ -90,8 +91,7 @@ async def register(
     known = {each.digest for each in await _versions(services, playbook.path)}
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     await services.triggers.declare(digest)
-    version = next(each for each in await services.catalog.versions(playbook.path) if each.digest == digest)
-    await context.audit.record(caller, "register", "register", f"{version.path}@{version.version}", digest)
+    version = await record_registration(context, caller, playbook.path, digest)
     notes = tuple(
         UpgradeNote(code=note.code, message=note.message, line=note.at.line, column=note.at.column)
         for note in upgraded.notes
