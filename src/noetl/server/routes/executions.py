@@ -58,7 +58,7 @@ from noetl.server.params import (
     EXECUTION,
     OF_EXECUTION,
     OF_LIST,
-    OF_NAME,
+    OF_PLAYBOOK,
     PAGE,
     READ,
     RUN,
@@ -111,7 +111,7 @@ _STARTED: Final = {
 }
 
 
-@route(post, RUN | OF_NAME, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
+@route(post, RUN | OF_PLAYBOOK, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
 async def start(
     data: JSONBody[StartRequest],
     context: ContextParam,

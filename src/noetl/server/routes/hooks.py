@@ -19,11 +19,11 @@ from noetl.net.triggers import CompiledTrigger
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.playbook.model import Credential, Verify
 from noetl.ports import Firing, StoredTrigger
-from noetl.server.access import LIMIT, UNLIMITED, check_digest, check_playbook
+from noetl.server.access import check_digest, check_playbook, low_scope
 from noetl.server.audit import STRANGER
-from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, Caller
+from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, UNVERIFIED_SCOPE, Caller
 from noetl.server.errors import ApiError
-from noetl.server.params import AppContext, ContextParam, clean_text, response, route
+from noetl.server.params import OF_PLAYBOOK, AppContext, ContextParam, clean_text, response, route
 from noetl.server.services import Services
 from noetl.template.values import Moment, TemplateError
 from noetl.views.log import instant
@@ -47,7 +47,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "security": [{}],
     "status_code": 202,
 }
-_ROUTE: Final = ({SCOPE: PUBLIC, LIMIT: UNLIMITED}, "triggers", "/hooks/{path:path}")
+_ROUTE: Final = ({SCOPE: PUBLIC, UNVERIFIED_SCOPE: "run"} | OF_PLAYBOOK, "triggers", "/hooks/{path:path}")
 _ERRORS: Final = (404, 409, 422)
 
 
@@ -112,6 +112,8 @@ async def _authorize(
         caller = request.scope["state"].get(CALLER)
         if not isinstance(caller, Caller):
             raise caller if isinstance(caller, Exception) else ApiError(401, "no-token", _NEEDS_TOKEN, CHALLENGE)
+        if not caller.may("run"):
+            raise low_scope(caller, "run")
         check_playbook(caller, "run", row.path)
         await check_digest(services, caller, row.digest, row.path)
         context.audit.sign_in(caller)

@@ -32,6 +32,7 @@ from noetl.server.errors import ApiError
 from noetl.server.params import (
     OF_LIST,
     OF_NAME,
+    OF_PLAYBOOK,
     PAGE,
     PAGE_MAX,
     READ,
@@ -70,7 +71,7 @@ _REGISTERED: Final = {
 
 @route(
     post,
-    WRITE | OF_NAME,
+    WRITE | OF_PLAYBOOK,
     "playbooks",
     "/playbooks",
     "Register a playbook",
@@ -222,7 +223,7 @@ async def playbook_history(
 
 @route(
     post,
-    WRITE | OF_NAME,
+    WRITE | OF_PLAYBOOK,
     "playbooks",
     "/playbooks/rollback",
     "Make an older version the current one again",
