@@ -15,7 +15,7 @@ from litestar.routes import HTTPRoute
 from noetl.runtime.local_server import open_local_server
 from noetl.server.access import LIMIT
 from noetl.server.app import make_app
-from noetl.server.auth import SCOPE
+from noetl.server.auth import SCOPE, UNVERIFIED_SCOPE
 from noetl.server.services import ServerSettings
 from scripts.reference_events import known, tag
 from scripts.reference_prose import prose, slug, table
@@ -30,6 +30,7 @@ class Described(NamedTuple):
 
     document: dict[str, Any]
     scopes: dict[tuple[str, str], str]  # (method, path) → scope
+    unverified: dict[tuple[str, str], str]  # of webhooks without `verify`
     limits: dict[tuple[str, str], str]  # (method, path) → how paths and pools limit it
 
 
@@ -53,8 +54,9 @@ def described() -> Described:
                 for method, (handler, _) in route.route_handler_map.items()
             }
             scopes = {key: str(opt.get(SCOPE)) for key, opt in options.items()}
+            unverified = {key: opt[UNVERIFIED_SCOPE] for key, opt in options.items() if UNVERIFIED_SCOPE in opt}
             limits = {key: str(opt.get(LIMIT)) for key, opt in options.items()}
-            return Described(app.openapi_schema.to_schema(), scopes, limits)
+            return Described(app.openapi_schema.to_schema(), scopes, unverified, limits)
 
     with tempfile.TemporaryDirectory() as folder:
         return asyncio.run(describe(folder))

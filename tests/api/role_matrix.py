@@ -13,8 +13,8 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.routes import ASGIRoute, HTTPRoute
 
 from noetl.control.roles import ROLES, permits
-from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
-from noetl.server.auth import PUBLIC, SCOPE
+from noetl.server.access import BY_EXECUTION, BY_NAME, BY_PLAYBOOK, EVERYWHERE, FILTERED, LIMIT, LIMITS
+from noetl.server.auth import PUBLIC, SCOPE, UNVERIFIED_SCOPE
 from tests.api.servers import Answer, Api
 from tests.playbooks import HEAD
 
@@ -24,7 +24,12 @@ _LARGE = (
     '- step: large\n  tool: {kind: python, code: "def main(): return [str(n) for n in range(50_000)]"}\n'
 )
 _WAITING = "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
-_TRIGGER = "triggers:\n- {name: poll, kind: interval, every_s: 3600}\n"
+_TRIGGERS = (
+    "triggers:\n- {name: poll, kind: interval, every_s: 3600}\n"
+    "- {name: post, kind: webhook, path: SIDE/hook}\n"
+    "- {name: put, kind: webhook, path: SIDE/hook, method: PUT}\n"
+    "- {name: get, kind: webhook, path: SIDE/hook, method: GET}\n"
+)
 _NOOP = "executor: {spec: {methods: [POST, GET]}}\nworkflow:\n- step: start\n  tool: {kind: noop}\n"
 
 
@@ -32,7 +37,7 @@ class Declared(NamedTuple):
     """A route with its options."""
 
     key: str  # method and path
-    scope: str
+    scope: str  # of a webhook: that of a request to one without `verify`
     limit: str | None
 
 
@@ -44,17 +49,22 @@ def declared(app: Litestar) -> Iterator[Declared]:
         for handler in route.route_handlers:
             assert isinstance(handler, HTTPRouteHandler)
             for method in sorted(handler.http_methods - {"OPTIONS", "HEAD"}):
-                yield Declared(f"{method} {route.path}", handler.opt.get(SCOPE, ""), handler.opt.get(LIMIT))
+                scope = handler.opt.get(UNVERIFIED_SCOPE) or handler.opt.get(SCOPE, "")
+                yield Declared(f"{method} {route.path}", scope, handler.opt.get(LIMIT))
 
 
-def playbook(path: str, body: str = _NOOP) -> str:
-    return HEAD.replace("path: t", f"path: {path}") + body
+def playbook(path: str, body: str = _NOOP, pool: str = "default") -> str:
+    text = HEAD.replace("path: t", f"path: {path}") + body
+    if pool == "default":
+        return text
+    return text.replace("- step: start\n", f"- step: start\n  spec: {{pool: {pool}}}\n")
 
 
 class Scene(NamedTuple):
-    """The same objects inside and outside of `in/*`."""
+    """The same objects for each side: inside and outside of `in/*`, or on another pool."""
 
     api: Api
+    pool: str
     ended: dict[str, str]  # side → an execution with a large result
     waiting: dict[str, str]  # side → an execution that runs
     digests: dict[str, str]  # side → the digest of a playbook
@@ -66,27 +76,32 @@ class Scene(NamedTuple):
         made = await self.api.post("/tokens", {"name": f"{role} of {paths[0]}", "roles": [grant]}, status=201)
         return str(made["token"])
 
+    def noop(self, side: str) -> str:
+        """The text of a registered playbook."""
+        return playbook(f"{side}/noop", pool=self.pool)
 
-async def prepare(api: Api) -> Scene:
+
+async def prepare(api: Api, sides: tuple[str, ...] = SIDES, pool: str = "default") -> Scene:
     """`api.token` is the token of an admin."""
     ended: dict[str, str] = {}
     waiting: dict[str, str] = {}
     digests: dict[str, str] = {}
     results: dict[str, str] = {}
     token_ids: dict[str, str] = {}
-    for side in SIDES:
-        ended[side] = await api.run(playbook(f"{side}/large", _LARGE))
+    for side in sides:
+        ended[side] = await api.run(playbook(f"{side}/large", _LARGE, pool))
         shown = await api.get(f"/executions/{ended[side]}")
         results[side] = shown["output"]["ref"]["meta"]["sha256"]
         assert (await api.ask("PUT", f"/saved?path={side}/noop&key=cursor", {"value": "1"})).status == 200
-        digests[side] = (await api.register(playbook(f"{side}/noop")))["digest"]
-        await api.register(playbook(f"{side}/waiting", _WAITING))
-        await api.register(playbook(f"{side}/timed", _TRIGGER + _NOOP))
+        await api.register(playbook(f"{side}/noop", pool=pool) + "# the first version\n")
+        digests[side] = (await api.register(playbook(f"{side}/noop", pool=pool)))["digest"]
+        await api.register(playbook(f"{side}/waiting", _WAITING, pool))
+        await api.register(playbook(f"{side}/timed", _TRIGGERS.replace("SIDE", side) + _NOOP, pool))
         waiting[side] = (await api.post("/executions", {"path": f"{side}/waiting"}, status=201))["execution_id"]
         assert (await api.ask("PUT", f"/credentials/{side}/db", {"value": "hidden-value"})).status == 200
         roles = [{"role": "viewer", "paths": [f"{side}/*"]}]
         token_ids[side] = (await api.post("/tokens", {"name": f"of {side}/", "roles": roles}, status=201))["id"]
-    return Scene(api, ended, waiting, digests, results, token_ids)
+    return Scene(api, pool, ended, waiting, digests, results, token_ids)
 
 
 class Sent(NamedTuple):
@@ -117,12 +132,12 @@ def _named(method: str, path: str, body: Any = None, *, outside: int = 404) -> C
     return send
 
 
-def _register(_scene: Scene, side: str) -> Sent:
-    return Sent("POST", "/playbooks", playbook(f"{side}/noop").encode(), 403, yaml=True)
+def _register(scene: Scene, side: str) -> Sent:
+    return Sent("POST", "/playbooks", scene.noop(side).encode(), 403, yaml=True)
 
 
-def _check(_scene: Scene, side: str) -> Sent:
-    return Sent("POST", "/playbooks/check", playbook(f"{side}/noop").encode(), 200, yaml=True)
+def _check(scene: Scene, side: str) -> Sent:
+    return Sent("POST", "/playbooks/check", scene.noop(side).encode(), 200, yaml=True)
 
 
 def _token(_scene: Scene, side: str) -> Sent:
@@ -236,6 +251,9 @@ REQUESTS: dict[str, Callable[[Scene, str], Sent]] = {
     "POST /triggers/pause": _named("POST", "/triggers/pause?path={side}/timed&name=poll"),
     "POST /triggers/resume": _named("POST", "/triggers/resume?path={side}/timed&name=poll"),
     "POST /triggers/fire": _named("POST", "/triggers/fire?path={side}/timed&name=poll"),
+    "POST /hooks/{path:path}": _named("POST", "/hooks/{side}/hook"),
+    "PUT /hooks/{path:path}": _named("PUT", "/hooks/{side}/hook"),
+    "GET /hooks/{path:path}": _named("GET", "/hooks/{side}/hook"),
     "GET /stream": _always("GET", "/stream"),
     "GET /saved": _named("GET", "/saved?path={side}/noop"),
     "GET /saved/history": _named("GET", "/saved/history?path={side}/noop&key=cursor"),
@@ -253,32 +271,60 @@ _EMPTY = {
     "GET /schema", "GET /schema/{path:str}", "DELETE /sessions/{id:str}", "POST /playbooks/test",
     "POST /playbooks/what-if",
 }  # fmt: skip
+_OF_ALL_POOLS = {"POST /tokens", "DELETE /tokens/{id:str}"}  # the roles of their tokens have all pools
 _MARKS = ("out/", "of out")
 
 
 async def check_route(scene: Scene, route: Declared, role: str, side: str, token: str, *, limited: bool) -> None:
     """One request of a caller whose role is limited to `in/*`, or not limited."""
     sent = REQUESTS[route.key](scene, side)
-    headers = {"Content-Type": "text/yaml"} if sent.yaml else {}
-    answer = await _ask(scene.api, sent, token, headers)
+    answer = await _ask(scene.api, sent, token)
     where = (route, role, side, limited, answer.status, answer.body[:400])
     if not permits(ROLES[role], route.scope):
         assert (answer.status, answer.json["code"]) == (403, "low-scope"), where
     elif limited and route.limit == EVERYWHERE:
         assert (answer.status, answer.json["code"]) == (403, "limited-role"), where
-    elif limited and side == "out" and route.limit in (BY_EXECUTION, BY_NAME):
+    elif limited and side == "out" and route.limit in (BY_EXECUTION, BY_NAME, BY_PLAYBOOK):
         assert answer.status == sent.outside, where
         if answer.status == 403:
             assert answer.json["code"] == "outside-limits", where
     else:
         assert answer.status in (REACHED | {404} if route.key in _EMPTY else REACHED), where
-        assert route.limit in (UNLIMITED, BY_EXECUTION, BY_NAME, FILTERED, EVERYWHERE), where
+        assert route.limit in LIMITS, where
         if limited and route.limit == FILTERED:
             assert not any(mark in answer.body.decode() for mark in _MARKS), where
             assert scene.ended["out"] not in answer.body.decode(), where
 
 
-async def _ask(api: Api, sent: Sent, token: str, headers: dict[str, str]) -> Answer:
+async def check_pools(api: Api, routes: list[Declared]) -> list[str]:
+    """Every route for playbooks on the pool `gpu`, with an admin of another pool. Returns the requests that are refused
+    because of the pool.
+    """
+    scene, refused = await prepare(api, ("gpu",), "gpu"), []
+    pools = {"default": ("default",), "gpu": ("default", "gpu")}
+    tokens = {pool: await scene.token("admin", "*", pools=names) for pool, names in pools.items()}
+    for route in sorted(routes, key=_changes_last):
+        for pool, token in tokens.items():
+            answer = await _ask(scene.api, REQUESTS[route.key](scene, "gpu"), token)
+            where = (route, pool, answer.status, answer.body[:400])
+            if route.limit == EVERYWHERE:
+                assert (answer.status, answer.json["code"]) == (403, "limited-role"), where
+            elif route.key in _OF_ALL_POOLS:
+                assert answer.status in (403, 404), where
+            elif pool == "default" and (
+                route.limit == BY_PLAYBOOK or (route.limit == BY_EXECUTION and route.scope != "read")
+            ):
+                assert (answer.status, answer.json["code"]) == (403, "outside-limits"), where
+                assert '"gpu"' in answer.json["detail"], where
+                refused.append(route.key)
+            else:
+                assert answer.status in (REACHED | {404} if route.key in _EMPTY else REACHED), where
+            await _restore(scene, route)
+    return refused
+
+
+async def _ask(api: Api, sent: Sent, token: str) -> Answer:
+    headers = {"Content-Type": "text/yaml"} if sent.yaml else {}
     if sent.path != "/stream":
         return await api.ask(sent.method, sent.path, sent.body, token=token, headers=headers)
     authorization = {"Authorization": f"Bearer {token}"}
@@ -307,13 +353,13 @@ def _changes_last(route: Declared) -> bool:
 
 async def _restore(scene: Scene, route: Declared) -> None:
     """Make again what a request may have removed."""
-    for side in SIDES:
+    for side in scene.ended:
         if route.key == "DELETE /credentials/{name:path}":
             await scene.api.ask("PUT", f"/credentials/{side}/db", {"value": "hidden-value"})
         elif route.key == "DELETE /saved":
             await scene.api.ask("PUT", f"/saved?path={side}/noop&key=cursor", {"value": "1"})
-        elif route.key == "POST /playbooks/archive":
-            await scene.api.register(playbook(f"{side}/noop"))
+        elif route.key in ("POST /playbooks/archive", "POST /playbooks/rollback"):
+            await scene.api.register(scene.noop(side))
         elif route.key == "DELETE /tokens/{id:str}":
             roles = [{"role": "viewer", "paths": [f"{side}/*"]}]
             made = await scene.api.post("/tokens", {"name": f"of {side}/", "roles": roles}, status=201)

@@ -14,7 +14,9 @@ from noetl.server.audit import DENIED_MAX, DENIED_S, FLUSH_S, WAITING_MAX, Audit
 from noetl.server.auth import Caller
 from noetl.server.services import ServerSettings
 from noetl.testing.fake_clock import FakeClock
-from tests.api.servers import NOOP, WAITING, ApiServer, serve
+from tests.api.role_matrix import REQUESTS, Scene, Sent, playbook, prepare
+from tests.api.servers import FAILING, NOOP, WAITING, ApiServer, serve
+from tests.playbooks import HEAD
 
 SETTINGS = ServerSettings(requests_per_s=1e6, requests_burst=1e6, subscribers_max=0)
 CANARY = "hunter22-canary"
@@ -116,6 +118,167 @@ def test_entries_survive_the_end_of_the_server(tmp_path: Path) -> None:
 
     serve(tmp_path, first)
     serve(tmp_path, second)
+
+
+WEBHOOKS = HEAD.replace("path: t", "path: shop/orders") + (
+    f"keychain:\n- {{name: shop_key, kind: bearer, token: {CANARY}}}\n"
+    "triggers:\n"
+    "- {name: open, kind: webhook, path: open, key: '{{ request.query.key }}'}\n"
+    "- {name: signed, kind: webhook, path: signed, verify: {token: shop_key}}\n"
+    "- {name: poll, kind: interval, every_s: 1}\n"
+    "workflow:\n- step: start\n  tool: {kind: wait, signal: go}\n"
+)
+
+
+def test_starts_by_webhooks_are_recorded(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
+        await api.register(WEBHOOKS)
+        runner = await server.token("run", name="runner")
+        twice = (f"/hooks/open?key={CANARY}",) * 2  # the second one is a duplicate
+        found = [await api.ask("POST", path, token=runner) for path in twice]
+        signed = {"Authorization": f"Bearer {CANARY}"}
+        found.append(await api.ask("POST", "/hooks/signed", {"order": CANARY}, headers=signed))
+        assert [each.status for each in found] == [202, 200, 202]
+        trail = [each for each in await entries(server) if each["who"] != "root"]
+        own = runner.split("_")[1]
+        assert [
+            (each["action"], each["what"], each["target"], each["who"], each["caller"], each["detail"])
+            for each in trail
+        ] == [
+            ("sign-in", "token", own, "runner", own, ""),
+            ("start", "webhook", found[0].json["execution_id"], "runner", own, "shop/orders:open"),
+            ("start", "webhook", found[2].json["execution_id"], "", "", "shop/orders:signed"),
+        ]
+        assert {each["address"] for each in trail} == {"127.0.0.1"}
+        assert CANARY not in str(trail)
+
+    serve(tmp_path, work, SETTINGS)
+
+
+LIMITED = WEBHOOKS.replace(
+    "triggers:", "executor: {spec: {policy: {concurrency: {limit: 1, when_full: refuse}}}}\ntriggers:"
+)
+
+
+def test_refused_starts_are_recorded(tmp_path: Path) -> None:
+    """Those that the log of an execution records."""
+
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
+        await api.register(LIMITED)
+        first = (await api.post("/executions", {"path": "shop/orders"}, status=201))["execution_id"]
+        refused = await api.ask("POST", "/executions", {"path": "shop/orders"})
+        webhook = await api.ask("POST", "/hooks/open?key=1")
+        await api.post(f"/executions/{first}/pause")
+        fork = await api.ask("POST", f"/executions/{first}/fork", {})
+        missing = await api.ask("POST", "/executions", {"path": "shop/none"})
+        assert [each.status for each in (refused, webhook, fork, missing)] == [409, 409, 409, 404]
+        found = [(each["what"], each["target"], each["detail"]) for each in await entries(server, action="start")]
+        assert found == [
+            ("start", first, "shop/orders"),
+            ("refused", refused.json["execution_id"], "shop/orders"),
+            ("refused", "", "shop/orders:open"),
+            ("refused", fork.json["execution_id"], f"shop/orders, fork of {first}"),
+            ("refused", missing.json["execution_id"], "shop/none"),
+        ]
+
+    serve(tmp_path, work, SETTINGS)
+
+
+def test_starts_by_schedules_are_in_their_history_and_not_in_the_trail(tmp_path: Path) -> None:
+    """No request started them: the log of the execution names the trigger."""
+
+    async def work(server: ApiServer) -> None:
+        server.api.token = await server.token("admin", name="root")
+        await server.api.register(WEBHOOKS)
+        triggers = server.services.triggers
+        while not (await triggers.store.get("shop/orders", "poll")).fired:
+            await triggers.fire_due()
+        ((_, firing),) = await triggers.store.history("shop/orders", "poll")
+        first = (await server.api.get(f"/executions/{firing.execution_id}/events"))["items"][0]
+        assert "trigger shop/orders:poll" in str(first)
+        assert await entries(server, action="start") == []
+
+    serve(tmp_path, work, SETTINGS)
+
+
+EXECUTION = "/executions/{execution_id:str}"
+# Requests that change nothing
+LOOKING = {
+    "POST /playbooks/check", "POST /playbooks/explain", "POST /playbooks/graph", "POST /playbooks/test",
+    "POST /playbooks/what-if", f"POST {EXECUTION}/debug/evaluate",
+}  # fmt: skip
+# This server has no session of another person. Breakpoints hold an execution in tests/api/test_debug.py, which
+# contains their entries.
+REFUSED = {
+    "DELETE /sessions/{id:str}", f"POST {EXECUTION}/debug/continue", f"POST {EXECUTION}/debug/step",
+    f"POST {EXECUTION}/debug/set",
+}  # fmt: skip
+
+
+BULK = {"action": "label", "filter": {"path": "in/large"}, "labels": {"seen": "twice"}}
+LAST = [f"POST {EXECUTION}/cancel", "POST /playbooks/archive", f"DELETE {EXECUTION}"]
+
+
+async def changing(scene: Scene) -> list[tuple[str, Sent]]:
+    """The requests of the matrix that are not GET, as they have an effect."""
+    failed, finished = await scene.api.run(FAILING), await scene.api.run(NOOP)
+    found = {key: make(scene, "in") for key, make in REQUESTS.items() if not key.startswith("GET ")}
+    waiting, ended = (f"/executions/{each['in']}" for each in (scene.waiting, scene.ended))
+    found |= {
+        "GET /run/{path:path}": Sent("GET", "/run/in/noop"),
+        f"POST {EXECUTION}/pause": Sent("POST", f"{waiting}/pause"),
+        f"POST {EXECUTION}/resume": Sent("POST", f"{waiting}/resume"),
+        f"POST {EXECUTION}/breakpoints": Sent("POST", f"{waiting}/breakpoints", {"place": "start"}),
+        f"DELETE {EXECUTION}/breakpoints": Sent("DELETE", f"{waiting}/breakpoints"),
+        f"POST {EXECUTION}/signal": Sent("POST", f"{waiting}/signal", {"name": "go"}),
+        f"POST {EXECUTION}/cancel": Sent("POST", f"/executions/{scene.waiting['out']}/cancel"),
+        f"POST {EXECUTION}/fork": Sent("POST", f"{ended}/fork", {}),
+        f"POST {EXECUTION}/retry": Sent("POST", f"/executions/{failed}/retry"),
+        f"DELETE {EXECUTION}": Sent("DELETE", f"/executions/{finished}"),
+        "POST /playbooks": Sent("POST", "/playbooks", {"text": playbook("in/new")}),
+        "POST /executions/bulk": Sent("POST", "/executions/bulk", BULK),
+    }
+    return sorted(((key, sent) for key, sent in found.items() if key not in LOOKING), key=lambda each: each[0] in LAST)
+
+
+def test_every_request_that_changes_something_is_recorded(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
+        requests = await changing(await prepare(api))
+        missing, refused = {}, set()
+        known = len(await entries(server, limit=1_000))
+        for key, sent in requests:
+            headers = {"Content-Type": "text/yaml"} if sent.yaml else {}
+            answer = await api.ask(sent.method, sent.path, sent.body, headers=headers)
+            found = len(await entries(server, limit=1_000))
+            if answer.status >= 300:
+                refused.add(key)
+            elif found == known:
+                missing[key] = answer.body
+            known = found
+        assert missing == {}
+        assert refused == REFUSED
+
+    serve(tmp_path, work, SETTINGS)
+
+
+def test_a_text_that_a_start_registers_is_recorded(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        api = server.api
+        api.token = await server.token("admin", name="root")
+        for text in (NOOP, NOOP, WAITING.replace("path: waiting", "path: t")):
+            id = (await api.post("/executions", {"text": text}, status=201))["execution_id"]
+        await api.post(f"/executions/{id}/fork", {"text": NOOP, "at": 3, "dry_run": True})
+        await api.post(f"/executions/{id}/fork", {"text": NOOP, "at": 3})
+        found = [(each["action"], each["target"]) for each in await entries(server) if each["action"] != "start"]
+        assert found[1:] == [("register", "t@1"), ("register", "t@2"), ("register", "t@1")]
+
+    serve(tmp_path, work, SETTINGS)
 
 
 # Limits

@@ -10,15 +10,16 @@ import pytest
 
 from noetl.control.roles import ROLES, covers, matches
 from noetl.ports import RoleGrant
-from noetl.server.access import LIMITS
+from noetl.server.access import BY_PLAYBOOK, LIMITS
 from noetl.server.auth import Caller
 from noetl.server.services import ServerSettings
-from tests.api.role_matrix import REQUESTS, Scene, check_matrix, playbook, prepare, routes_of
+from tests.api.role_matrix import REQUESTS, Scene, check_matrix, check_pools, playbook, prepare, routes_of
 from tests.api.servers import ApiServer, serve
 
 # No subscribers are allowed, so that no response is endless.
 SETTINGS = ServerSettings(requests_per_s=1e6, requests_burst=1e6, subscribers_max=0)
 GPU = "workflow:\n- step: start\n  spec: {pool: gpu}\n  tool: {kind: noop}\n"
+DEFAULT_ADMIN = {"role": "admin", "paths": ["*"], "pools": ["default"]}
 CALLING = "workflow:\n- step: start\n  tool: {kind: playbook, path: %s}\n"
 
 
@@ -212,6 +213,29 @@ def test_pools_limit_starting_commanding_and_registering(tmp_path: Path) -> None
         assert (await server.api.ask("GET", f"/executions/{id}", token=limited)).status == 200, (
             "pools do not limit reading"
         )
+
+    serve(tmp_path, work, SETTINGS)
+
+
+def test_pools_limit_every_request_that_starts_commands_or_registers(tmp_path: Path) -> None:
+    async def work(server: ApiServer) -> None:
+        server.api.token = await server.token("admin", name="root")
+        refused = set(await check_pools(server.api, routes_of(server.app)))
+        named = {each.key for each in routes_of(server.app) if each.limit == BY_PLAYBOOK}
+        assert named == {
+            "POST /executions", "POST /run/{path:path}", "GET /run/{path:path}", "POST /triggers/fire",
+            "POST /triggers/pause", "POST /triggers/resume", "PUT /saved", "DELETE /saved", "POST /playbooks",
+            "POST /playbooks/rollback", "POST /hooks/{path:path}", "PUT /hooks/{path:path}", "GET /hooks/{path:path}",
+        }  # fmt: skip
+        assert named < refused
+        commands = {
+            each.key for each in routes_of(server.app) if "{execution_id:str}" in each.key and each.scope == "run"
+        }
+        assert refused == named | commands
+        bulk = {"action": "cancel", "filter": {"path_prefix": "gpu/"}}
+        limited = (await server.api.post("/tokens", {"name": "l", "roles": [DEFAULT_ADMIN]}, status=201))["token"]
+        items = (await server.api.ask("POST", "/executions/bulk", bulk, token=limited)).json["items"]
+        assert {(each["result"], 'the pool "gpu"' in each["detail"]) for each in items} == {("refused", True)}
 
     serve(tmp_path, work, SETTINGS)
 

@@ -283,7 +283,16 @@ class TestPostgresAudit(AuditContract):
                     except asyncpg.RaiseError as error:
                         raise Unavailable(str(error)) from error
 
-            yield OpenedAudit(PostgresAudit(made), sql)
+            fields = "at, action, what, target, who, caller, address, detail, times"
+            replacing = (
+                f"INSERT INTO {{audit}} (id, {fields}) OVERRIDING SYSTEM VALUE SELECT id, {fields} FROM {{audit}} "
+                "ON CONFLICT (id) DO UPDATE SET who = 'eve'",
+                "MERGE INTO {audit} AS old USING {audit} AS new ON old.id = new.id "
+                "WHEN MATCHED THEN UPDATE SET who = 'eve'",
+                "MERGE INTO {audit} AS old USING {audit} AS new ON old.id = new.id WHEN MATCHED THEN DELETE",
+                "TRUNCATE {audit}",
+            )
+            yield OpenedAudit(PostgresAudit(made), sql, replacing)
 
     def test_truncate_is_refused_too(self) -> None:
         async def work() -> None:

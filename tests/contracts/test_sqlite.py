@@ -135,6 +135,10 @@ class TestSqliteSecretInputRows(OnOneFile, SecretInputRowsContract):
         yield RowsOfLog(SqliteSecretRows(database, "secret_inputs"), log)
 
 
+_AUDIT_FIELDS = "at, action, what, target, who, caller, address, detail, times"
+_SAME_ENTRIES = f"({{name}}, {_AUDIT_FIELDS}) SELECT id, at, action, what, target, 'eve', caller, address, detail, times FROM {{{{audit}}}}"
+
+
 class TestSqliteAudit(OnOneFile, AuditContract):
     @asynccontextmanager
     async def make(self) -> AsyncIterator[OpenedAudit]:
@@ -146,7 +150,15 @@ class TestSqliteAudit(OnOneFile, AuditContract):
 
             await database.writer.write(write)
 
-        yield OpenedAudit(SqliteAudit(database), sql)
+        same, by_rowid = _SAME_ENTRIES.format(name="id"), _SAME_ENTRIES.format(name="rowid")
+        replacing = (
+            f"REPLACE INTO {{audit}} {same}",
+            f"REPLACE INTO {{audit}} {by_rowid}",
+            f"INSERT OR REPLACE INTO {{audit}} {same}",
+            f"INSERT INTO {{audit}} {same} WHERE true ON CONFLICT DO UPDATE SET who = 'eve'",
+            "UPDATE OR REPLACE {audit} SET who = 'eve'",
+        )
+        yield OpenedAudit(SqliteAudit(database), sql, replacing)
 
 
 class TestSqliteTriggers(OnOneFile, TriggersContract):

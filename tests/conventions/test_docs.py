@@ -10,6 +10,7 @@ from typing import get_args
 
 import pytest
 
+from noetl.api.admin import AuditAction
 from noetl.checks.checker import check
 from noetl.drawing.chart import chart
 from noetl.drawing.svg import svg
@@ -141,6 +142,13 @@ def test_every_variable_that_the_code_knows_is_on_the_page_of_settings() -> None
     names = {variable.name for variable in variables().values()}
     assert known - names == no_variables
     assert missing(names, page("config")) == []
+
+
+def test_every_action_of_the_audit_trail_is_in_the_security_document_and_in_the_help() -> None:
+    _, _, rest = (ROOT / "SECURITY.md").read_text(encoding="utf-8").partition("\n## Audit trail\n")
+    assert missing(get_args(AuditAction), rest.partition("\n## ")[0]) == []
+    option = next(line for line in page("cli").splitlines() if line.startswith("- `--action`: Only `start`"))
+    assert missing(get_args(AuditAction), option) == ["lost"]
 
 
 def test_every_command_and_every_option_is_on_the_page_of_commands() -> None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import timedelta
 from pathlib import Path
 
+from noetl.clock import SystemClock
+from noetl.ports import AuditTrailEntry
+from noetl.runtime.embedded import open_local_store
 from tests.e2e.processes import Workspace
 
 
@@ -26,6 +31,28 @@ def test_changes_by_commands_on_the_file_are_in_the_trail(tmp_path: Path) -> Non
     assert "secret    local user " in text
     assert ": set pg  version 1\n" in text
     assert json.loads(workspace.call("audit-log", "--who", "nobody", "--format", "json").stdout) == []
+
+
+def test_older_entries_are_left_out(tmp_path: Path) -> None:
+    async def add(workspace: Workspace) -> None:
+        now = SystemClock().now()
+        store = open_local_store(workspace.db)
+        for days in (30, 3, 1):
+            entry = AuditTrailEntry(now - timedelta(days=days), "start", "start", f"{days} days", "ann")
+            await store.audit.add([entry])
+        store.close()
+
+    workspace = Workspace(tmp_path)
+    asyncio.run(add(workspace))
+    for since, targets in (
+        ("4d", ["3 days", "1 days"]),
+        ("25h", ["1 days"]),
+        ("2h", []),
+        ("9w", ["30 days", "3 days", "1 days"]),
+    ):
+        found = json.loads(workspace.call("audit-log", "--since", since, "--format", "json").stdout)
+        assert [each["target"] for each in found] == targets, since
+    assert "there are no entries of the last 2h" in workspace.call("audit-log", "--since", "2h").stderr
 
 
 def test_wrong_options_are_usage_errors(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from noetl.errors import NotFound, PlaybookError, Unavailable
 from noetl.net.program import Program
 from noetl.output import JSON
 from noetl.playbook.model import Task
-from noetl.server.auth import CALLER, CHALLENGE, LOCAL, PUBLIC, SCOPE, Caller
+from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, Caller
 from noetl.server.errors import ApiError
 from noetl.server.log_readers import checked_id
 from noetl.server.services import Services
@@ -28,12 +28,14 @@ LIMIT: Final = "limit"  # the key of the following in the options of a route
 UNLIMITED: Final = "nothing"  # the route shows and changes nothing that belongs to a path or a pool
 BY_EXECUTION: Final = "execution"  # the path of the execution that the URL names; commands also need its pools
 BY_NAME: Final = "name"  # the route checks the path, digest or name in the request
+BY_PLAYBOOK: Final = "playbook"  # the same, and the pools of the playbook
 FILTERED: Final = "filtered"  # the response contains only objects within the limits
 EVERYWHERE: Final = "everywhere"  # only a caller without limits: the response cannot be divided by paths
 LIMITS: Final = {
     UNLIMITED: "shows nothing that belongs to a path",
     BY_EXECUTION: "the path of the execution; commands also need all pools of its playbook",
     BY_NAME: "the path, digest or name in the request",
+    BY_PLAYBOOK: "the path or digest of the playbook in the request, and all pools of the playbook",
     FILTERED: "lists only what is within the limits",
     EVERYWHERE: "refused for a role with limits",
 }
@@ -57,8 +59,7 @@ async def guard(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRou
     assert isinstance(caller, Caller)
     if scope is None or not caller.may(scope):
         raise low_scope(caller, scope)
-    if caller.id != LOCAL.id and not caller.session:  # the sign-in of a session is recorded when it begins
-        connection.app.state[CONTEXT].audit.sign_in(caller)
+    connection.app.state[CONTEXT].audit.sign_in(caller)
     if caller.roles:
         await _check_limit(connection, handler.opt.get(LIMIT), caller, scope)
 
@@ -67,7 +68,7 @@ async def _check_limit(connection: ASGIConnection[Any, Any, Any, Any], limit: An
     if limit == BY_EXECUTION:
         services: Services = connection.app.state[CONTEXT].services
         await check_execution(services, caller, scope, connection.path_params["execution_id"])
-    elif limit not in (UNLIMITED, BY_NAME, FILTERED) and not caller.may_everywhere(scope):
+    elif limit not in (UNLIMITED, BY_NAME, BY_PLAYBOOK, FILTERED) and not caller.may_everywhere(scope):
         raise ApiError(403, "limited-role", f"{caller.title} is limited to paths or pools: {LIMITS[EVERYWHERE]}")
 
 
@@ -124,6 +125,17 @@ async def check_digest(services: Services, caller: Caller, digest: str, path: st
     except (NotFound, PlaybookError):
         return  # nothing of it can run
     check_pools(caller, "run", program)
+
+
+async def check_current(services: Services, caller: Caller, path: str) -> None:
+    """As `check_digest`, for the current version. Raises ApiError."""
+    if caller.pools("run", path) is None:
+        return
+    try:
+        digest = (await services.catalog.newest(path)).digest
+    except NotFound:
+        return  # the same
+    await check_digest(services, caller, digest, path)
 
 
 def check_pools(caller: Caller, scope: str, program: Program) -> None:

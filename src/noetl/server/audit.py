@@ -14,7 +14,7 @@ from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.errors import Unavailable
 from noetl.ports import AuditStore, AuditTrailEntry
-from noetl.server.auth import Caller
+from noetl.server.auth import LOCAL, Caller
 from noetl.telemetry.logs import get_logger
 
 FLUSH_S: Final = 1.0  # between two writes of collected entries
@@ -24,7 +24,7 @@ WAITING_MAX: Final = 10_000  # collected entries while the store is unavailable;
 SIGN_IN_S: Final = 3_600.0  # a token that was not used for this time signs in again
 TEXT_CHARS_MAX: Final = 200  # of one field
 
-_STRANGER: Final = Caller("", "", frozenset())
+STRANGER: Final = Caller("", "", frozenset())  # a request without a token
 _SOMEONE: Final = Caller("*", "*", frozenset())  # several tokens
 
 log = get_logger("api")
@@ -68,7 +68,12 @@ class AuditTrail:
         )
 
     def sign_in(self, caller: Caller) -> None:
-        """Note the first request with a token, and the first one after a long time."""
+        """Note the first request with a token, and the first one after a long time.
+
+        The sign-in of a session is recorded when it begins.
+        """
+        if caller.id == LOCAL.id or caller.session:
+            return
         now, last = self._clock.monotonic(), self._seen.peek(caller.id)
         if last is None or now - last >= SIGN_IN_S:
             self.collect(caller, "sign-in", "token", caller.id)
@@ -77,10 +82,10 @@ class AuditTrail:
 
     def deny(self, caller: Caller | None, address: str, what: str, code: str) -> None:
         """Count a denied request. Those beyond DENIED_MAX are one entry, so that they cannot fill the disk."""
-        denied = _STRANGER._replace(address=address) if caller is None else caller
+        denied = STRANGER._replace(address=address) if caller is None else caller
         key = (denied.id, address, what, code)
         if key not in self._denied and sum(bool(each[0]) == bool(denied.id) for each in self._denied) >= DENIED_MAX:
-            denied = _STRANGER if caller is None else _SOMEONE
+            denied = STRANGER if caller is None else _SOMEONE
             what, code = "other requests", ""
             key = (denied.id, "", what, code)
         entry = self._denied.get(key)

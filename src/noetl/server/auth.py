@@ -19,6 +19,7 @@ from noetl.server.errors import ApiError
 
 PUBLIC: Final = "public"  # the scope of a route that needs no token
 SCOPE: Final = "scope"  # the key of the required scope in the options of a route
+UNVERIFIED_SCOPE: Final = "unverified-scope"  # of a public route: the scope for requests that it cannot verify
 CALLER: Final = "caller"  # the key of the caller in the state of a request
 
 PERSON: Final = "oidc:"  # the ids of persons begin with this

@@ -14,7 +14,7 @@ from litestar.params import PathParameter, QueryParameter, SkipValidation
 from noetl.api.executions import VERSION_MAX
 from noetl.api.playbooks import ProblemDetails
 from noetl.paging import PageReader
-from noetl.server.access import BY_EXECUTION, BY_NAME, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
+from noetl.server.access import BY_EXECUTION, BY_NAME, BY_PLAYBOOK, EVERYWHERE, FILTERED, LIMIT, UNLIMITED
 from noetl.server.audit import AuditTrail
 from noetl.server.auth import CALLER, SCOPE, Authenticator, Caller
 from noetl.server.decision_lists import DecisionLists
@@ -41,6 +41,7 @@ EXECUTION: Final = "/executions/{execution_id:str}"
 # How paths and pools limit a route: see `noetl.server.access`
 OF_EXECUTION: Final = {LIMIT: BY_EXECUTION}
 OF_NAME: Final = {LIMIT: BY_NAME}
+OF_PLAYBOOK: Final = {LIMIT: BY_PLAYBOOK}
 OF_LIST: Final = {LIMIT: FILTERED}
 OF_NOTHING: Final = {LIMIT: UNLIMITED}
 OF_ALL: Final = {LIMIT: EVERYWHERE}

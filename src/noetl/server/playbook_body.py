@@ -17,11 +17,12 @@ from msgspec.structs import replace
 from noetl.api.analysis import PlaybookReference
 from noetl.api.executions import StartRequest
 from noetl.api.playbooks import PlaybookTextRequest
+from noetl.control.limits import REFUSED
 from noetl.control.refusals import Refusal, is_path, path_in, reason_of, without_secrets
-from noetl.errors import NotFound, PlaybookError, Problem
+from noetl.errors import NotFound, PlaybookError, Problem, Rejected
 from noetl.net.notify import split_digest
 from noetl.playbook.source import parse
-from noetl.ports import PlaybookText
+from noetl.ports import PlaybookText, PlaybookVersion
 from noetl.server.access import check_digest, check_playbook, check_readable, check_written, outside
 from noetl.server.analysis import FILE, AnalysisForm, TextAnalysis, UpgradedText, upgrade_and_check
 from noetl.server.analysis_processes import AnalysisProcesses
@@ -104,10 +105,29 @@ async def resolve(context: AppContext, request: StartRequest, caller: Caller, *,
         return ResolvedStart(found.digest, found.path)
     upgraded = await valid_text(context, PlaybookTextRequest(text=request.text, dialect=request.dialect), caller)
     assert upgraded.checked.playbook is not None, "it has no errors"
+    path = upgraded.checked.playbook.path
+    is_current = not listed or await _current_digest(services, path) == _digest(upgraded.text)
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked, listed=listed)
     if listed:
         await services.triggers.declare(digest)
-    return ResolvedStart(digest, upgraded.checked.playbook.path, upgraded.checked.problems)
+    if not is_current:
+        await record_registration(context, caller, path, digest)
+    return ResolvedStart(digest, path, upgraded.checked.problems)
+
+
+async def _current_digest(services: Services, path: str) -> str | None:
+    """None: no playbook is registered under the path, or it is archived."""
+    try:
+        return (await services.catalog.newest(path)).digest
+    except NotFound:
+        return None
+
+
+async def record_registration(context: AppContext, caller: Caller, path: str, digest: str) -> PlaybookVersion:
+    """In the audit trail. Returns the registered version."""
+    version = next(each for each in await context.services.catalog.versions(path) if each.digest == digest)
+    await context.audit.record(caller, "register", "register", f"{path}@{version.version}", digest)
+    return version
 
 
 async def resolve_digest(context: AppContext, request: StartRequest, caller: Caller) -> str:
@@ -137,6 +157,18 @@ async def refusals_recorded(context: AppContext, request: StartRequest, caller: 
         refusal = Refusal(path, workload, reason_of(error), digest, caller.name, request.ctx, request.labels)
         execution_id = await context.services.record_refusal(refusal)
         context.audit.collect(caller, "start", "refused", execution_id, path)
+        raise RecordedRefusal(error, execution_id) from error
+
+
+@asynccontextmanager
+async def full_recorded(context: AppContext, caller: Caller, execution_id: str, detail: str) -> AsyncIterator[None]:
+    """Raises RecordedRefusal when too many executions run already: the log contains the request."""
+    try:
+        yield
+    except Rejected as error:
+        if error.code != REFUSED:
+            raise
+        context.audit.collect(caller, "start", "refused", execution_id, detail)
         raise RecordedRefusal(error, execution_id) from error
 
 

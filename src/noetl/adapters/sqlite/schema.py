@@ -293,6 +293,13 @@ CREATE TRIGGER label_changes_go_with_their_execution AFTER DELETE ON heads
 BEGIN DELETE FROM label_changes WHERE execution_id = OLD.execution_id; END;
 """
 
+# The rows that REPLACE removes fire no trigger of DELETE. Before a row gets its id, it is -1.
+_AUDIT_REPLACE: Final = """
+CREATE TRIGGER audit_is_not_replaced BEFORE INSERT ON audit
+WHEN NEW.id > 0 AND EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)
+BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END;
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -311,6 +318,7 @@ _STEPS: Final[tuple[str, ...]] = (
     _FILTERS,
     _SECRET_INPUTS,
     _LABEL_CHANGES,
+    _AUDIT_REPLACE,
 )
 VERSION: Final = len(_STEPS)
 

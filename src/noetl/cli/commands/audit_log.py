@@ -33,7 +33,7 @@ def audit_log(
         typer.Option(
             "--action",
             metavar="ACTION",
-            help="Only `start`, `command`, `register`, `secret`, `token`, `sign-in`, `sign-out` or `denied`.",
+            help="Only `start`, `command`, `register`, `secret`, `token`, `saved`, `sign-in`, `sign-out` or `denied`.",
         ),
     ] = None,
     who: Annotated[str | None, typer.Option("--who", metavar="NAME", help="Only the token with this name.")] = None,

@@ -41,7 +41,6 @@ from noetl.api.executions import (
     StartResponse,
 )
 from noetl.control.forks import ForkPlanner
-from noetl.control.limits import REFUSED
 from noetl.control.retention import deletable
 from noetl.control.secret_inputs import check_inputs, secrets_of_fork, stored_secrets
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Signal, Start
@@ -53,13 +52,13 @@ from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.ports import ExecutionFilter, FeedEvent, LabelChange
 from noetl.server.access import check_refs, low_scope
 from noetl.server.auth import Caller
-from noetl.server.errors import ApiError, RecordedRefusal
+from noetl.server.errors import ApiError
 from noetl.server.log_readers import ID_PATTERN, checked_id, show_at_once
 from noetl.server.params import (
     EXECUTION,
     OF_EXECUTION,
     OF_LIST,
-    OF_NAME,
+    OF_PLAYBOOK,
     PAGE,
     READ,
     RUN,
@@ -75,7 +74,14 @@ from noetl.server.params import (
     response,
     route,
 )
-from noetl.server.playbook_body import ResolvedStart, authorize, refusals_recorded, resolve, resolve_digest
+from noetl.server.playbook_body import (
+    ResolvedStart,
+    authorize,
+    full_recorded,
+    refusals_recorded,
+    resolve,
+    resolve_digest,
+)
 from noetl.server.responses import JsonResponse
 from noetl.server.services import Services
 from noetl.server.subscriptions import CompletionWaiter
@@ -105,7 +111,7 @@ _STARTED: Final = {
 }
 
 
-@route(post, RUN | OF_NAME, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
+@route(post, RUN | OF_PLAYBOOK, "executions", "/executions", "Start a playbook", 404, 409, 422, success=_STARTED)
 async def start(
     data: JSONBody[StartRequest],
     context: ContextParam,
@@ -167,23 +173,16 @@ async def started(
                 check_inputs(program, workload, data.secrets)
                 breakpoints = tuple(each.command(caller.name) for each in data.breakpoints)
                 command = Start(workload=workload, ctx=ctx, labels=data.labels, by=caller.name, breakpoints=breakpoints)
-                async with stored_secrets(services.secrets, execution_id, data.secrets):
-                    await _start(services, execution_id, resolved.digest, command)
+                async with (
+                    full_recorded(context, caller, execution_id, resolved.path),
+                    stored_secrets(services.secrets, execution_id, data.secrets),
+                ):
+                    await services.link.start(execution_id, resolved.digest, command)
                 context.audit.collect(caller, "start", "start", execution_id, resolved.path)
         if key is not None:
             await _check_same_start(context, execution_id, data, resolved, caller)
         problems, digest = (resolved.problems, resolved.digest) if resolved else ((), None)
         yield StartedExecution(execution_id, is_new, waiter, problems, digest)
-
-
-async def _start(services: Services, execution_id: str, digest: str, command: Start) -> None:
-    """Raises RecordedRefusal when too many executions run already: the log contains the request."""
-    try:
-        await services.link.start(execution_id, digest, command)
-    except Rejected as error:
-        if error.code == REFUSED:
-            raise RecordedRefusal(error, execution_id) from error
-        raise
 
 
 def _labels(check: Callable[[], T]) -> T:
@@ -517,10 +516,11 @@ async def fork(
     planner = ForkPlanner(services.store, services.playbooks, TaskFiles(services.tools))
     planned = await planner.plan(new, program, command, services.clock.now())
     if not data.dry_run:
+        detail = f"{resolved.path}, fork of {execution_id}"
         secrets = await secrets_of_fork(services.secrets, head, program, data.secrets)
-        async with stored_secrets(services.secrets, new, secrets):
+        async with full_recorded(context, caller, new, detail), stored_secrets(services.secrets, new, secrets):
             await services.link.start(new, resolved.digest, command)
-        await context.audit.record(caller, "start", "fork", new, f"{resolved.path}, fork of {execution_id}")
+        await context.audit.record(caller, "start", "fork", new, detail)
     problems = tuple(map(problem_document, resolved.problems)) or UNSET
     return ForkResponse(plan=planned.plan, execution_id=UNSET if data.dry_run else new, problems=problems)
 

@@ -19,10 +19,11 @@ from noetl.net.triggers import CompiledTrigger
 from noetl.output import JSON, NotJSON, clean_decoded
 from noetl.playbook.model import Credential, Verify
 from noetl.ports import Firing, StoredTrigger
-from noetl.server.access import LIMIT, UNLIMITED, check_digest, check_playbook
-from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, Caller
+from noetl.server.access import check_digest, check_playbook, low_scope
+from noetl.server.audit import STRANGER
+from noetl.server.auth import CALLER, CHALLENGE, PUBLIC, SCOPE, UNVERIFIED_SCOPE, Caller
 from noetl.server.errors import ApiError
-from noetl.server.params import AppContext, ContextParam, clean_text, response, route
+from noetl.server.params import OF_PLAYBOOK, AppContext, ContextParam, clean_text, response, route
 from noetl.server.services import Services
 from noetl.template.values import Moment, TemplateError
 from noetl.views.log import instant
@@ -46,7 +47,7 @@ _OPTIONS: Final[dict[str, Any]] = {
     "security": [{}],
     "status_code": 202,
 }
-_ROUTE: Final = ({SCOPE: PUBLIC, LIMIT: UNLIMITED}, "triggers", "/hooks/{path:path}")
+_ROUTE: Final = ({SCOPE: PUBLIC, UNVERIFIED_SCOPE: "run"} | OF_PLAYBOOK, "triggers", "/hooks/{path:path}")
 _ERRORS: Final = (404, 409, 422)
 
 
@@ -73,7 +74,7 @@ async def _handle(request: AnyRequest, context: AppContext, path: str) -> Respon
         raise NotFound(f"no trigger has the address {request.method} /hooks/{name}")
     compiled = await services.triggers.compiled(row)
     body = await request.body()
-    await _authorize(context, request, row, compiled, body)
+    caller = await _authorize(context, request, row, compiled, body)
     if row.paused:
         await services.triggers.record_refused(row, "the trigger is paused")
         raise ApiError(409, "paused", f"the trigger {row.path}:{row.name} is paused")
@@ -84,6 +85,9 @@ async def _handle(request: AnyRequest, context: AppContext, path: str) -> Respon
         raise ApiError(422, "no-key", f"the key of the trigger cannot be computed: {error}") from error
     firing = await services.triggers.start(row, key or f"delivery {services.clock.new_id()}", scope)
     await services.triggers.store.record(row.path, row.name, [firing])
+    if firing.status in ("started", "refused"):
+        what = "webhook" if firing.status == "started" else "refused"
+        context.audit.collect(caller, "start", what, firing.execution_id or "", f"{row.path}:{row.name}")
     return _response(firing)
 
 
@@ -99,16 +103,21 @@ def _response(firing: Firing) -> Response[HookResponse]:
 
 async def _authorize(
     context: AppContext, request: AnyRequest, row: StoredTrigger, compiled: CompiledTrigger, body: bytes
-) -> None:
-    """Raises ApiError 401 for a request that is not verified; the history of the trigger has an entry."""
+) -> Caller:
+    """The caller, or a stranger if the trigger verifies the request. Raises ApiError 401 for one that is not verified:
+    the history of the trigger has an entry.
+    """
     verify, services = compiled.source.verify, context.services
     if verify is None:
         caller = request.scope["state"].get(CALLER)
         if not isinstance(caller, Caller):
             raise caller if isinstance(caller, Exception) else ApiError(401, "no-token", _NEEDS_TOKEN, CHALLENGE)
+        if not caller.may("run"):
+            raise low_scope(caller, "run")
         check_playbook(caller, "run", row.path)
         await check_digest(services, caller, row.digest, row.path)
-        return
+        context.audit.sign_in(caller)
+        return caller
     program = await services.playbooks.by_digest(row.digest)
     credential = next(each for each in program.playbook.keychain if each.name == verify.secret)
     try:
@@ -119,6 +128,7 @@ async def _authorize(
     if not is_genuine(verify, secret, request.headers.get(verify.header), body):
         await services.triggers.record_refused(row, _WRONG)
         raise ApiError(401, "bad-signature", _WRONG)
+    return STRANGER._replace(address=(request.scope.get("client") or ("?", 0))[0])
 
 
 async def _secret(services: Services, credential: Credential) -> bytes:

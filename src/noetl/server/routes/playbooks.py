@@ -32,6 +32,7 @@ from noetl.server.errors import ApiError
 from noetl.server.params import (
     OF_LIST,
     OF_NAME,
+    OF_PLAYBOOK,
     PAGE,
     PAGE_MAX,
     READ,
@@ -52,6 +53,7 @@ from noetl.server.playbook_body import (
     TextOperation,
     read_text,
     readable_text,
+    record_registration,
     registered_text,
     valid_text,
 )
@@ -69,7 +71,7 @@ _REGISTERED: Final = {
 
 @route(
     post,
-    WRITE | OF_NAME,
+    WRITE | OF_PLAYBOOK,
     "playbooks",
     "/playbooks",
     "Register a playbook",
@@ -90,8 +92,7 @@ async def register(
     known = {each.digest for each in await _versions(services, playbook.path)}
     digest = await services.playbooks.add(upgraded.text, None, upgraded.checked)
     await services.triggers.declare(digest)
-    version = next(each for each in await services.catalog.versions(playbook.path) if each.digest == digest)
-    await context.audit.record(caller, "register", "register", f"{version.path}@{version.version}", digest)
+    version = await record_registration(context, caller, playbook.path, digest)
     notes = tuple(
         UpgradeNote(code=note.code, message=note.message, line=note.at.line, column=note.at.column)
         for note in upgraded.notes
@@ -222,7 +223,7 @@ async def playbook_history(
 
 @route(
     post,
-    WRITE | OF_NAME,
+    WRITE | OF_PLAYBOOK,
     "playbooks",
     "/playbooks/rollback",
     "Make an older version the current one again",

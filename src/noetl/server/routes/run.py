@@ -22,7 +22,7 @@ from noetl.server.answers import KIND, AnswerReader, response_of
 from noetl.server.auth import Caller
 from noetl.server.errors import MEDIA_TYPE, ApiError, problem_details
 from noetl.server.log_readers import OutputLoader, locate_output
-from noetl.server.params import OF_NAME, RUN, AppContext, CallerParam, ContextParam, clean_text, response, route
+from noetl.server.params import OF_PLAYBOOK, RUN, AppContext, CallerParam, ContextParam, clean_text, response, route
 from noetl.server.routes.executions import WAIT_MAX_S, IdempotencyKey, OptionalBody, StartedExecution, started
 from noetl.server.services import Services
 
@@ -40,7 +40,7 @@ _RESPONSES: Final = {
 
 @route(
     post,
-    RUN | OF_NAME,
+    RUN | OF_PLAYBOOK,
     "executions",
     "/run/{path:path}",
     "Run a playbook, and return its output",
@@ -80,7 +80,7 @@ async def run(
 
 @route(
     get,
-    RUN | OF_NAME,
+    RUN | OF_PLAYBOOK,
     "executions",
     "/run/{path:path}",
     "Run a playbook with the values of the query string, and return its output",

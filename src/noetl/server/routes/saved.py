@@ -12,10 +12,11 @@ from noetl.control.saved import check_saved
 from noetl.errors import NotFound
 from noetl.output import JSON
 from noetl.ports import SavedValue
-from noetl.server.access import check_readable, low_scope
+from noetl.server.access import check_current, check_readable, low_scope
 from noetl.server.auth import Caller
 from noetl.server.params import (
     OF_NAME,
+    OF_PLAYBOOK,
     READ,
     RUN,
     TEXT_CHARS_MAX,
@@ -46,7 +47,7 @@ async def history(services: ServicesParam, caller: CallerParam, path: PlaybookPa
     return SavedList(items=tuple(map(SavedItem.from_value, found)))
 
 
-@route(put, RUN | OF_NAME, "saved", "/saved", "Set a saved value", 404, 409)
+@route(put, RUN | OF_PLAYBOOK, "saved", "/saved", "Set a saved value", 404, 409)
 async def set_saved(
     context: ContextParam, caller: CallerParam, path: PlaybookPath, key: SavedKey, data: JSONBody[SavedRequest]
 ) -> SavedItem:
@@ -55,7 +56,7 @@ async def set_saved(
     return await _put(context, caller, path, key, data.value)
 
 
-@route(delete, RUN | OF_NAME, "saved", "/saved", "Remove a saved value", 404)
+@route(delete, RUN | OF_PLAYBOOK, "saved", "/saved", "Remove a saved value", 404)
 async def unset_saved(context: ContextParam, caller: CallerParam, path: PlaybookPath, key: SavedKey) -> None:
     """Its history is kept."""
     known = await context.services.saved.current(_readable(caller, path))
@@ -70,6 +71,7 @@ async def _put(
     services, known = context.services, _readable(caller, path)
     if not caller.may("run", known):
         raise low_scope(caller, "run", known)
+    await check_current(services, caller, known)
     entry = SavedValue(key, value, services.clock.now(), None, caller.name, removed)
     await services.saved.put(known, entry)
     await context.audit.record(caller, "saved", "unset" if removed else "set", known, key)

@@ -28,6 +28,7 @@ from noetl.server.errors import ApiError
 from noetl.server.params import (
     OF_LIST,
     OF_NAME,
+    OF_PLAYBOOK,
     PAGE,
     PAGE_MAX,
     READ,
@@ -165,14 +166,14 @@ async def _fired(
     return entries, len(within) > CALENDAR_TIMES_MAX or older
 
 
-@route(post, RUN | OF_NAME, "triggers", "/triggers/pause", "Pause a trigger: it starts nothing", 404)
+@route(post, RUN | OF_PLAYBOOK, "triggers", "/triggers/pause", "Pause a trigger: it starts nothing", 404)
 async def pause_trigger(
     context: ContextParam, caller: CallerParam, path: PlaybookPath, name: TriggerName
 ) -> TriggerItem:
     return await _set_paused(context, caller, path, name, paused=True)
 
 
-@route(post, RUN | OF_NAME, "triggers", "/triggers/resume", "Resume a trigger", 404)
+@route(post, RUN | OF_PLAYBOOK, "triggers", "/triggers/resume", "Resume a trigger", 404)
 async def resume_trigger(
     context: ContextParam, caller: CallerParam, path: PlaybookPath, name: TriggerName
 ) -> TriggerItem:
@@ -180,20 +181,25 @@ async def resume_trigger(
     return await _set_paused(context, caller, path, name, paused=False)
 
 
-@route(post, RUN | OF_NAME, "triggers", "/triggers/fire", "Start an execution as the trigger would now", 404, 409)
+@route(post, RUN | OF_PLAYBOOK, "triggers", "/triggers/fire", "Start an execution as the trigger would now", 404, 409)
 async def fire_trigger(context: ContextParam, caller: CallerParam, path: PlaybookPath, name: TriggerName) -> FiringItem:
-    row = await _checked(context.services, caller, "run", path, name)
-    await check_digest(context.services, caller, row.digest, path)
+    await _commanded(context.services, caller, path, name)
     firing = await context.services.triggers.fire(path, name)
     await context.audit.record(caller, "start", "fire", firing.execution_id or "", f"{path}:{name}")
     return FiringItem.from_firing(firing)
 
 
 async def _set_paused(context: ContextParam, caller: Caller, path: str, name: str, *, paused: bool) -> TriggerItem:
-    await _checked(context.services, caller, "run", path, name)
+    await _commanded(context.services, caller, path, name)
     row = await context.services.triggers.set_paused(path, name, paused=paused)
     await context.audit.record(caller, "command", "pause" if paused else "resume", f"{path}:{name}")
     return TriggerItem.from_row(row)
+
+
+async def _commanded(services: Services, caller: Caller, path: str, name: str) -> None:
+    """Raises NotFound, or ApiError when the caller may not run the playbook of the trigger, or use its pools."""
+    row = await _checked(services, caller, "run", path, name)
+    await check_digest(services, caller, row.digest, path)
 
 
 async def _checked(services: Services, caller: Caller, scope: str, path: str, name: str) -> StoredTrigger:

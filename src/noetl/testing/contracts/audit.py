@@ -21,6 +21,7 @@ class OpenedAudit(NamedTuple):
 
     store: AuditStore
     sql: RunSql
+    replacing: tuple[str, ...]  # statements of this SQL that would replace the entries, or remove them, in other words
 
 
 def _entry(number: int, action: str = "start", who: str = "ann") -> AuditTrailEntry:
@@ -66,10 +67,13 @@ class AuditContract:
     async def test_the_database_refuses_to_change_and_to_delete_entries(self, audit: OpenedAudit) -> None:
         await audit.store.add([_entry(1)])
         before = await audit.store.read()
-        for query in ("UPDATE {audit} SET who = 'eve'", "DELETE FROM {audit}", "DELETE FROM {audit} WHERE id > 0"):
+        plain = ("UPDATE {audit} SET who = 'eve'", "DELETE FROM {audit}", "DELETE FROM {audit} WHERE id > 0")
+        for query in plain + audit.replacing:
             error = await error_of(audit.sql(query))
             assert "append-only" in str(error), query
-        assert await audit.store.read() == before
+            assert await audit.store.read() == before, query
+        await audit.store.add([_entry(2)])
+        assert (await audit.store.read())[1:] == before, "entries can still be added"
 
     @opened_test("make")
     async def test_a_text_that_cannot_be_stored_is_replaced(self, audit: OpenedAudit) -> None:

@@ -10,6 +10,7 @@ import apsw
 import pytest
 from msgspec.structs import replace
 
+from noetl.adapters.sqlite.audit import SqliteAudit
 from noetl.adapters.sqlite.catalog import SqliteCatalog
 from noetl.adapters.sqlite.database import Database, open_sqlite
 from noetl.adapters.sqlite.schema import _STEPS, APPLICATION_ID, VERSION
@@ -223,6 +224,22 @@ def test_a_carrying_over_that_is_killed_is_done_again(tmp_path: Path) -> None:
     with opened(path) as database:
         assert database.fetch("PRAGMA user_version") == [(VERSION,)]
         assert database.fetch("SELECT count(*) FROM tokens") == [(0,)]
+
+
+def test_the_audit_trail_of_an_earlier_version_can_no_longer_be_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "noetl.db"
+    old = made_by(16, path)
+    row = "(1, 9, 'start', 'start', 'e', 'ann', 'id', '::1', '', 1)"
+    old.execute(f"INSERT INTO audit VALUES {row}")
+    old.close()
+
+    async def work(database: Database) -> None:
+        replacing = f"REPLACE INTO audit VALUES {row.replace('ann', 'eve')}"
+        with pytest.raises(Unavailable, match="append-only"):
+            await database.writer.write(lambda cursor: cursor.execute(replacing))
+        assert [(each.id, each.entry.who) for each in await SqliteAudit(database).read()] == [(1, "ann")]
+
+    on_file(path, work)
 
 
 def test_a_token_of_an_earlier_version_has_no_limits(tmp_path: Path) -> None:

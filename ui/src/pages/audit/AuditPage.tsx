@@ -12,7 +12,7 @@ import { SkeletonRows } from "../../design/Skeleton";
 import { shortTime, wholeTime } from "../../design/time";
 import "./audit.css";
 
-const ACTIONS = ["start", "command", "register", "secret", "token", "sign-in", "sign-out", "denied"];
+const ACTIONS = ["start", "command", "register", "secret", "token", "saved", "sign-in", "sign-out", "denied"];
 
 const DIGEST = /^[0-9a-f]{64}$/; // of a text: its first characters tell it apart
 
