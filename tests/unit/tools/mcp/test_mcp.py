@@ -144,6 +144,12 @@ async def test_a_large_answer_is_refused() -> None:
     assert failure(await call_program("large", {"size": 2_000_000}, max_bytes=1_000_000))[0] == "payload-too-large"
 
 
+@run_async
+async def test_an_answer_of_a_program_with_too_many_values_is_refused() -> None:
+    kind, message, _ = failure(await call_program("add", {}, "many-values"))
+    assert (kind, "limit spec.memory_mb" in message) == ("payload-too-large", True)
+
+
 @pytest.mark.parametrize("behaviour", ["garbage", "wrong-types", "exit"])
 @run_async
 async def test_a_server_that_breaks_the_protocol_is_an_error(behaviour: str) -> None:
