@@ -115,6 +115,15 @@ async def test_a_program_inherits_no_environment_but_what_the_task_gives(monkeyp
 
 
 @run_async
+async def test_the_program_of_a_server_inherits_only_its_three_streams() -> None:
+    program = "import os, sys; print(*sorted(os.listdir('/proc/self/fd')), file=sys.stderr); sys.exit(3)"
+    async with tool_on() as made:
+        output = await made.run(McpInput(tool="any", command=[sys.executable, "-c", program]), a_call())
+    listed = failure(output)[1].rpartition(": ")[2]
+    assert len(listed.split()) == 4, listed  # the fourth is the folder that is being listed
+
+
+@run_async
 async def test_a_tool_that_fails_is_an_error_of_kind_mcp() -> None:
     output = await call_program("refuse", {})
     kind, message, retryable = failure(output)
