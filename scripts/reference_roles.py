@@ -24,7 +24,7 @@ def table() -> str:
     found: dict[tuple[str, str], list[str]] = {}
     described = reference_api.described()
     keys = [(route.method, route.path) for route in reference_api.routes()]
-    for key in keys + [key for key in described.scopes if key not in keys and key[0] not in _IMPLIED]:
+    for key in keys + sorted(key for key in described.scopes if key not in keys and key[0] not in _IMPLIED):
         row = described.scopes[key], described.limits[key]
         if key in described.unverified:
             found.setdefault((described.unverified[key], row[1]), []).append(f"{_request(*key)} without `verify`")

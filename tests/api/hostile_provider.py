@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -21,6 +22,7 @@ CLIENT_ID = "noetl-client"
 CLIENT_SECRET = "the-secret-of-the-client-0123456789"
 CODE = "the-code-of-the-provider-0123456789"
 ACCESS_TOKEN = "the-access-token-of-the-provider"
+MOVED = "/moved"  # below it, all addresses have valid answers too
 
 
 def new_key(kid: str = "k1") -> RSAKey:
@@ -40,6 +42,8 @@ class HostileProvider:
         self.nonce = ""
         self.forge: Callable[[dict[str, Any]], str] = self.sign
         self.responses: dict[str, web.Response] = {}  # by path, instead of the usual one
+        self.stalled: dict[str, bytes] = {}  # by path, the part of the body that is sent before it stalls
+        self.ended = asyncio.Event()
         self.requests: list[tuple[str, dict[str, list[str]], str]] = []  # path, form, Authorization
 
     def sign(self, claims: dict[str, Any], key: RSAKey | None = None, **header: Any) -> str:
@@ -64,11 +68,14 @@ class HostileProvider:
         self.nonce = query["nonce"]
         return f"{query['redirect_uri']}?code={CODE}&state={query['state']}"
 
-    async def answer(self, request: web.Request) -> web.Response:
+    async def answer(self, request: web.Request) -> web.StreamResponse:
         form = parse_qs((await request.read()).decode())
         self.requests.append((request.path, form, request.headers.get("Authorization", "")))
         if request.path in self.responses:
             return self.responses[request.path]
+        if request.path in self.stalled:
+            return await self._stall(request, self.stalled[request.path])
+        path = request.path.removeprefix(MOVED)
         document: Any = {
             "/.well-known/openid-configuration": {
                 "issuer": self.issuer,
@@ -80,10 +87,19 @@ class HostileProvider:
             },
             "/keys": {"keys": self.published},
             "/userinfo": self.userinfo,
-        }.get(request.path)
-        if request.path == "/token":
+        }.get(path)
+        if path == "/token":
             document = {"id_token": self.forge(self.valid_claims()), "access_token": ACCESS_TOKEN}
         return web.Response(body=msgspec.json.encode(document), content_type="application/json")
+
+    async def _stall(self, request: web.Request, part: bytes) -> web.StreamResponse:
+        """Send a part of the body, or nothing at all, until the test ends."""
+        response = web.StreamResponse(headers={"Content-Length": "1000", "Content-Type": "application/json"})
+        if part:
+            await response.prepare(request)
+            await response.write(part)
+        await self.ended.wait()
+        return response
 
     @property
     def paths(self) -> list[str]:
@@ -94,7 +110,7 @@ class HostileProvider:
 async def hostile_provider() -> AsyncIterator[HostileProvider]:
     made: list[HostileProvider] = []
 
-    async def answer(request: web.Request) -> web.Response:
+    async def answer(request: web.Request) -> web.StreamResponse:
         return await made[0].answer(request)
 
     app = web.Application()
@@ -108,6 +124,7 @@ async def hostile_provider() -> AsyncIterator[HostileProvider]:
     try:
         yield made[0]
     finally:
+        made[0].ended.set()
         await runner.cleanup()
 
 

@@ -16,6 +16,7 @@ from aiohttp import web
 from joserfc import jwt
 from joserfc.jwk import OctKey
 
+from noetl.clock import SystemClock
 from noetl.ports import RoleGrant
 from noetl.runtime.sign_in import group_roles
 from noetl.secret import Secret
@@ -29,6 +30,7 @@ from tests.api.hostile_provider import (
     CLIENT_ID,
     CLIENT_SECRET,
     CODE,
+    MOVED,
     HostileProvider,
     hostile_provider,
     key_set,
@@ -431,7 +433,6 @@ BROKEN: dict[str, tuple[str, web.Response]] = {
     "HTML": ("/token", web.Response(text="<html>")),
     "no ID token": ("/token", web.json_response({"access_token": ACCESS_TOKEN})),
     "too large": ("/token", web.Response(body=b"[" * (2 << 20))),
-    "a redirect": ("/token", web.Response(status=307, headers={"Location": "http://127.0.0.1:1/"})),
     "no keys": ("/keys", web.json_response({"keys": []})),
     "only symmetric keys": ("/keys", web.json_response({"keys": [{"kty": "oct", "k": "AAAA", "kid": "k1"}]})),
     "damaged keys": ("/keys", web.json_response({"keys": [{"kty": "RSA", "n": "!", "e": "?", "kid": "k1"}]})),
@@ -451,6 +452,48 @@ def test_a_broken_provider_gives_no_session(tmp_path: Path, how: str) -> None:
         assert ("denied", "GET /session/oidc/callback", "", "sign-in-provider") in await audit(server, "denied")
 
     against(tmp_path, work)
+
+
+ENDPOINTS = ("/.well-known/openid-configuration", "/token", "/keys", "/userinfo")
+
+
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_no_redirect_of_the_provider_is_followed(tmp_path: Path, path: str) -> None:
+    """It leads to a valid answer, which would sign the person in."""
+
+    async def work(_server: ApiServer, browser: Browser, provider: HostileProvider) -> None:
+        provider.claims = {"groups": None}
+        provider.userinfo = {"sub": "ann", "groups": ["orders-team"]}
+        provider.responses[path] = web.Response(status=307, headers={"Location": f"{provider.issuer}{MOVED}{path}"})
+        place = await browser.begin()
+        if path not in provider.paths:
+            answer = await browser.ask("GET", provider.follow(place))
+            place = answer.headers["location"]
+        assert place == "/ui/?sign-in=provider"
+        assert provider.paths.count(path) == 1
+        assert [each for each in provider.paths if each.startswith(MOVED)] == []
+
+    against(tmp_path, work)
+
+
+@pytest.mark.parametrize("part", [b"", b'{"id_token": "'])
+@pytest.mark.parametrize("path", ENDPOINTS)
+def test_a_provider_that_stalls_ends_the_sign_in(path: str, part: bytes) -> None:
+    async def work() -> None:
+        async with asyncio.timeout(180), hostile_provider() as hostile:
+            provider = OidcProvider(hostile.settings("http://127.0.0.1:1"), SystemClock(), request_s=0.5)
+            attempt = SignInAttempt.begin("/ui/")
+            hostile.nonce = attempt.nonce
+            hostile.claims = {"groups": None}
+            hostile.stalled[path] = part
+            try:
+                with pytest.raises(SignInRefused, match=f"{path}: .*Timeout"):
+                    await provider.finish(attempt, {"code": CODE, "state": attempt.state})
+            finally:
+                await provider.close()
+            assert hostile.paths.count(path) == 1
+
+    asyncio.run(work())
 
 
 DISCOVERY: dict[str, dict[str, Any]] = {

@@ -169,10 +169,16 @@ def test_one_command_runs_a_playbook_and_a_signal_ends_all_of_it(folder: Path) -
     assert not (folder / "deployment" / "up.json").exists()
 
 
+SECRET_FILES = (
+    "key", "link-key", "pool-key-default", "token", "postgres-password", "nats-password", "nats-password-default",
+    "nats-password-system",
+)  # fmt: skip
+
+
 def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_line(folder: Path) -> None:
     with up(folder, "--workers", "1") as workspace:
         path = folder / "deployment"
-        secret = [path / name for name in ("key", "link-key", "token", "postgres-password", "nats-password")]
+        secret = [path / name for name in SECRET_FILES]
         holding = [
             *secret,
             path / "environment",
@@ -198,6 +204,24 @@ def test_what_opens_the_house_is_in_files_for_its_owner_alone_and_on_no_command_
         )  # fmt: skip
         assert asked.returncode == 1
         assert "NATS refuses the user, the password or the token" in asked.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="processes of NoETL hide their environment from their own user")
+def test_a_worker_has_the_credentials_of_its_pool_and_no_others(folder: Path) -> None:
+    with up(folder, "--workers", "1") as workspace:
+        path, pids = folder / "deployment", workspace.told["pids"]
+        values = {name: (path / name).read_text().strip() for name in SECRET_FILES}
+        server, worker = (environment_of(pids[name]) for name in ("server", "worker-1"))
+        assert {"NOETL_DB", "NOETL_KEY", "NOETL_LINK_KEY", "NOETL_POOL_KEYS"} <= set(server)
+        assert [name for name in ("NOETL_DB", "NOETL_KEY", "NOETL_LINK_KEY", "NOETL_POOL_KEYS") if name in worker] == []
+        said = "\n".join(worker.values())
+        assert sorted(name for name in values if values[name] in said) == ["nats-password-default", "pool-key-default"]
+
+
+def environment_of(pid: int) -> dict[str, str]:
+    """As it was started."""
+    entries = Path(f"/proc/{pid}/environ").read_text().split("\0")
+    return {name: value for name, _, value in (entry.partition("=") for entry in entries if entry)}
 
 
 def test_when_it_is_killed_nothing_stays_and_the_next_one_goes_on_with_what_was_open(folder: Path) -> None:

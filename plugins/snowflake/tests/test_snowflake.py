@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from noetl.ids import trace_id
 from noetl.output import JSON, Output
 from noetl.playbook.kinds import Sql
 from noetl.secret import Secret
@@ -131,7 +132,7 @@ def test_the_options_of_the_connection(account: FakeSnowflake) -> None:
     assert {name: used[name] for name in ("account", "user", "role", "database", "schema", "paramstyle")} == {
         "account": "acme", "user": "l", "role": "R", "database": "SALES", "schema": "RAW", "paramstyle": "qmark",
     }  # fmt: skip
-    assert used["session_parameters"] == {"QUERY_TAG": "noetl:e1"}
+    assert used["session_parameters"] == {"QUERY_TAG": f"noetl:{trace_id('e1')}"}, "not the id of the execution"
 
 
 @pytest.mark.parametrize(

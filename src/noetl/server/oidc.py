@@ -170,8 +170,10 @@ class Tokens(Struct, frozen=True, kw_only=True):
 class OidcProvider:
     """The provider of one server, with its addresses and keys, which are cached."""
 
-    def __init__(self, settings: OidcSettings, clock: Clock) -> None:
+    def __init__(self, settings: OidcSettings, clock: Clock, request_s: float = REQUEST_S) -> None:
+        """`request_s`: the limit of one request to the provider, including its whole response."""
         self.settings = settings
+        self._request_s = request_s
         self._clock = clock
         self._session: aiohttp.ClientSession | None = None
         self._metadata: tuple[float, Metadata] | None = None
@@ -305,7 +307,7 @@ class OidcProvider:
         import aiohttp
 
         if self._session is None:
-            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=REQUEST_S))
+            self._session = aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=self._request_s))
         what = f"{method} {urlsplit(url)._replace(query='').geturl()}"
         sent = {"Accept": "application/json", **(headers or {})}
         try:

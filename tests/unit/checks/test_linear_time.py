@@ -7,6 +7,7 @@ is counted on its own, so that the linear work of the others does not hide it.
 from __future__ import annotations
 
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from types import FrameType
@@ -85,3 +86,32 @@ def test_names_are_not_read_when_there_were_too_many_mistakes() -> None:
     for _ in range(NAMES_COMPARED_MAX // 100):
         report.similar("nothing", names())
     assert read <= NAMES_COMPARED_MAX + 1_000
+
+
+LARGE_BYTES = 930_000  # the limit of a text is 1 MiB
+CPU_S = 10.0  # 2 s on an idle machine; quadratic work took 45 s
+
+
+def unknown_steps(count: int) -> str:
+    return HEAD + _steps(count, lambda number: f"  next: {{arcs: [{{step: zq{number}}}]}}\n")
+
+
+def largest(shape: Callable[[int], str]) -> str:
+    """The text of this shape with about LARGE_BYTES."""
+    first = len(shape(1_000)) / 1_000
+    count = int(LARGE_BYTES / first)
+    return shape(int(count * LARGE_BYTES / len(shape(count))))
+
+
+@pytest.mark.parametrize(
+    ("shape", "code"),
+    [(unset_names, "unset-ctx"), (tasks_by_name, "task-not-run"), (unknown_steps, "unknown-step")],
+)
+def test_a_large_text_needs_little_cpu_time(shape: Callable[[int], str], code: str) -> None:
+    """Also in C, such as in sorting and comparing, which has no instructions of Python."""
+    text = largest(shape)
+    assert 0.97 < len(text) / LARGE_BYTES < 1.03
+    begun = time.process_time()
+    problems = check(text, KINDS, "t.yaml").problems
+    assert time.process_time() - begun < CPU_S
+    assert code in {problem.code for problem in problems}

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import textwrap
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,25 @@ def test_main_is_called_with_the_input_and_returns_the_data_d83() -> None:
 
 def test_a_script_has_the_input_as_variables_and_sets_result_d83() -> None:
     assert ran("result = [n * 2 for n in numbers]", numbers=[1, 2]).data == [2, 4]
+
+
+def test_code_inherits_only_its_streams_and_its_channel() -> None:
+    """Programs that it starts inherit only the streams."""
+    program = "import os; print(len(os.listdir('/proc/self/fd')))"
+    code = f"""
+        import os, subprocess, sys
+        result = []
+        for each in os.listdir("/proc/self/fd"):
+            try:
+                result.append(os.readlink(f"/proc/self/fd/{{each}}").partition(":")[0])
+            except FileNotFoundError:  # it was the folder that was being listed
+                pass
+        command = [sys.executable, "-c", {program!r}]
+        result.append(int(subprocess.check_output(command, close_fds=False)))
+    """
+    *links, count = ran(textwrap.dedent(code)).data
+    assert sorted(links) == ["/dev/null", "pipe", "pipe", "socket"]
+    assert count == 4, "the fourth is the folder that is being listed"
 
 
 def test_a_script_without_a_result_returns_null() -> None:

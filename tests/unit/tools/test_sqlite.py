@@ -11,6 +11,7 @@ import apsw
 import pytest
 
 from noetl.output import JSON, Output
+from noetl.tools.sqlite import session
 from noetl.tools.sqlite.tool import SqliteInput, SqliteTool
 from tests.unit.tools.calls import call
 from tests.unit.tools.databases import sql
@@ -112,15 +113,16 @@ def test_attach_can_be_allowed(db: SqliteOn) -> None:
     assert output.error is None
 
 
-def test_no_pragma_affects_the_rest_of_the_process(db: SqliteOn) -> None:
-    """Of all pragmas that SQLite knows, with values that would do harm; also with `attach`."""
+@pytest.mark.parametrize("attach", [True, False])
+def test_no_pragma_affects_the_rest_of_the_process(db: SqliteOn, attach: bool) -> None:
+    """Of all pragmas that SQLite knows, with values that would do harm."""
     with closing(apsw.Connection(":memory:")) as other:
         known = [str(row[0]) for row in other.execute("PRAGMA pragma_list")]
         assert {"hard_heap_limit", "soft_heap_limit", "temp_store_directory", "mmap_size"} <= set(known)
         for name in known:
             for value in ("1", "-1", "'/nowhere'", "9999999999", "MEMORY", "ON"):
                 for form in (f"PRAGMA {name} = {value}", f"PRAGMA main.{name}({value})"):
-                    db.command(form, spec={"attach": True})
+                    db.command(form, spec={"attach": attach})
             assert (apsw.hard_heap_limit(-1), apsw.soft_heap_limit(-1)) == (0, 0), name
         rows = other.execute(
             "WITH RECURSIVE c(n) AS (VALUES (1) UNION ALL SELECT n + 1 FROM c LIMIT 9) SELECT * FROM c"
@@ -172,6 +174,43 @@ def test_a_statement_cannot_use_all_memory(tmp_path: Path, source: str, kind: st
     assert output.error is not None
     assert output.error.kind == kind
     assert output.error.message.startswith(message)
+
+
+BIG_ROWS = f"SELECT zeroblob({{}}) FROM ({FOREVER.replace('count(*)', 'n')})"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [f"CREATE TABLE m.a AS {BIG_ROWS.format(10_000)}",
+     "CREATE TABLE m.a (b);" + "INSERT INTO m.a VALUES (zeroblob(4000000));" * 20],
+    ids=["a long statement", "short statements"],
+)  # fmt: skip
+def test_statements_stop_when_sqlite_has_allocated_too_much(
+    db: SqliteOn, monkeypatch: pytest.MonkeyPatch, source: str
+) -> None:
+    most = apsw.memory_used() + 32 * 1024 * 1024
+    monkeypatch.setattr(session, "PROCESS_BYTES_MAX", most)
+    apsw.memory_high_water(True)
+    output = db.command(f"ATTACH ':memory:' AS m; {source}", spec={"attach": True})
+    assert output.error is not None
+    assert output.error.message == f"SQLite has used more than {most:,} bytes of memory (limit PROCESS_BYTES_MAX)"
+    assert most < apsw.memory_high_water() < 2 * most
+    assert apsw.memory_used() < most
+
+
+@pytest.mark.parametrize("size", [1_000_000, 60_000_000])
+def test_attached_databases_cannot_use_all_memory(db: SqliteOn, size: int) -> None:
+    """A few instructions of SQLite write large values, so the limit of the process alone comes too late."""
+    apsw.memory_high_water(True)
+    attached = "ATTACH ':memory:' AS m; ATTACH {{ name }} AS [n \"]; PRAGMA m.page_size = 65536;"
+    output = db.command(attached, name=":memory:", spec={"attach": True})
+    assert output.error is not None
+    assert output.error.message == "not authorized: SQL may read PRAGMA page_size, but not change it"
+    attached = "ATTACH ':memory:' AS m; ATTACH {{ name }} AS [n \"]; CREATE TABLE [n \"].a AS "
+    output = db.command(attached + BIG_ROWS.format(size), name=":memory:", spec={"attach": True})
+    assert output.error is not None
+    assert output.error.message == "database or disk is full"
+    assert apsw.memory_high_water() < 400 * 1024 * 1024
 
 
 def test_vacuum_is_allowed(db: SqliteOn) -> None:

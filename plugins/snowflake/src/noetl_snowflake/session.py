@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from noetl.ids import trace_id
 from noetl.output import JSON, Failure, Output
 from noetl.tool import Call
 from noetl.tools.errors import InvalidInput, TooLarge, ToolError
@@ -47,7 +48,7 @@ def connect_options(fields: Mapping[str, str], input: SnowflakeInput, call: Call
         raise InvalidInput("the credential needs `account` and `user`, and `password`, `private_key` or `token`")
     options: dict[str, Any] = {
         "account": account, "user": user, "paramstyle": "qmark", "autocommit": True, "application": "NoETL",
-        "login_timeout": LOGIN_S, "session_parameters": {"QUERY_TAG": f"noetl:{call.execution_id}"},
+        "login_timeout": LOGIN_S, "session_parameters": {"QUERY_TAG": f"noetl:{trace_id(call.execution_id)}"},
     }  # fmt: skip
     if "private_key" in known:
         options["private_key"] = _der(known["private_key"], known.get("private_key_passphrase"))

@@ -22,7 +22,7 @@ from noetl.tools.errors import InvalidInput, ToolError
 from noetl.tools.http.auth import UNAUTHORIZED, with_authorization
 from noetl.tools.http.client import DNS_CACHE_S, Timeouts
 from noetl.tools.http.request import HttpRequest
-from noetl.tools.mcp.transports import ByteLimit, CheckedTransport, ServerProcess, running
+from noetl.tools.mcp.transports import CheckedStreams, CheckedTransport, ReceiveLimit, ServerProcess, running
 from noetl.tools.process_guard.guard import TOO_MANY_PROCESSES, ExitStatus, GuardPool
 from noetl.tools.process_guard.lines import LineForwarder, forwarding
 from noetl.tools.sandbox import restrictions
@@ -120,7 +120,7 @@ class McpClient:
     async def _connected(
         self, input: McpInput, spec: McpSpec, call: ConnectionOptions, auth: Auth | None, state: _CallState
     ) -> AsyncIterator[Client]:
-        received = ByteLimit(spec.max_bytes)
+        received = state.received = ReceiveLimit(spec.max_bytes, spec.memory_mb)
         if input.url is not None:
             async with self._http(input, call, auth, received, state) as client:
                 yield client
@@ -137,12 +137,12 @@ class McpClient:
         ):
             async with running(command, self._guards, stderr, received, spec.max_bytes) as (process, streams):
                 state.process, state.stderr = process, stderr
-                async with Client(_Streams(streams)) as client:
+                async with Client(CheckedStreams(_Streams(streams), received)) as client:
                     yield client
 
     @asynccontextmanager
     async def _http(
-        self, input: McpInput, call: ConnectionOptions, auth: Auth | None, received: ByteLimit, state: _CallState
+        self, input: McpInput, call: ConnectionOptions, auth: Auth | None, received: ReceiveLimit, state: _CallState
     ) -> AsyncIterator[Client]:
         assert input.url is not None
         headers = {name: str(value) for name, value in (input.headers or {}).items() if value is not None}
@@ -158,7 +158,7 @@ class McpClient:
         state.http = CheckedTransport(self._session, Timeouts.of(call.timeout), received)
         async with (
             httpx2.AsyncClient(transport=state.http, headers=headers, timeout=None, trust_env=False) as http,
-            Client(streamable_http_client(str(url), http_client=http)) as client,
+            Client(CheckedStreams(streamable_http_client(str(url), http_client=http), received)) as client,
         ):
             yield client
 
@@ -193,6 +193,7 @@ class _CallState:
 
     def __init__(self) -> None:
         self.part: dict[str, JSON] = {}
+        self.received: ReceiveLimit | None = None
         self.http: CheckedTransport | None = None
         self.process: ServerProcess | None = None
         self.stderr: CapturedStream | None = None
@@ -202,6 +203,8 @@ class _CallState:
         for leaf in leaves:
             if isinstance(leaf, ToolError):
                 return self._with_part(leaf.output())
+        if self.received is not None and self.received.failure is not None:
+            return self._with_part(self.received.failure.output())
         if self.http is not None and self.http.failure is not None:
             return self._with_part(self.http.failure)
         if self.process is not None:

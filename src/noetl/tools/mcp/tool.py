@@ -63,6 +63,15 @@ class McpSpec(Struct, kw_only=True):
         int,
         Meta(ge=1_000, le=256 * 1024 * 1024, description="maximum size of everything that the server sends, in bytes"),
     ] = MAX_BYTES
+    memory_mb: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=1024,
+            description="memory for the values of everything that the server sends, estimated from its JSON; more is "
+            "an error of kind `payload-too-large`",
+        ),
+    ] = 256
     sandbox: Annotated[
         Sandbox | None,
         Meta(

@@ -1,6 +1,6 @@
 """How messages reach an MCP server: over HTTP with checked addresses, or over the pipes of a guarded program.
 
-Both count what the server sends, so that no server can fill the memory of a worker.
+Both limit what the server sends, so that no server can fill the memory of a worker.
 """
 
 from __future__ import annotations
@@ -8,42 +8,145 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import anyio
 import httpx2
 from mcp.shared.message import SessionMessage
-from mcp_types import jsonrpc_message_adapter
+from mcp_types import JSONRPCError, JSONRPCResponse, jsonrpc_message_adapter
 from yarl import URL
 
 from noetl.output import Output
 from noetl.tools.errors import TooLarge, ToolError
 from noetl.tools.http.client import Timeouts, failure_of
 from noetl.tools.http.request import HttpRequest
+from noetl.tools.payload import memory_of_json
 from noetl.tools.process_guard.guard import END_S, ExitStatus, GuardPool, ProcessGuard, ProcessSpec
 from noetl.tools.shell.process import CapturedStream, ShellCommand, start_program, with_temp_folder
 
 if TYPE_CHECKING:
-    from mcp.client._transport import TransportStreams
+    from typing import Self
+
+    from mcp.client._transport import ReadStream, TransportStreams
 
 CHUNK_BYTES: Final = 64 * 1024
+MB: Final = 1024 * 1024
+COPIES: Final = 4  # of the values of a message that the SDK and the tool have at the same time, measured
+VALIDATED_BYTES: Final = 5_000  # of a value that the SDK validates: a wrong one becomes several errors, measured
+_ANY_JSON: Final = frozenset({"structuredContent", "inputSchema", "outputSchema", "_meta"})  # not validated
 ENDING_S: Final = 1.0  # for a program to end when its standard input is closed
 
 
-class ByteLimit:
-    """Everything that a server has sent in one call."""
+class ReceiveLimit:
+    """Limits everything that a server sends in one call: its bytes, and the memory that its values would need.
 
-    def __init__(self, most: int) -> None:
-        self._left = self._most = most
+    The SDK makes the values, so both are checked before it gets the data.
+    """
 
-    def add(self, size: int) -> None:
+    def __init__(self, max_bytes: int, memory_mb: int) -> None:
+        self.failure: TooLarge | None = None
+        self._left = self._most = max_bytes
+        self._memory_mb = memory_mb
+        self._memory_left = memory_mb * MB
+
+    def add(self, data: bytes) -> None:
         """Raises TooLarge."""
-        self._left -= size
+        self._left -= len(data)
         if self._left < 0:
-            raise TooLarge(f"the server sent more than {self._most:,} bytes (limit spec.max_bytes)")
+            self._fail(f"the server sent more than {self._most:,} bytes (limit spec.max_bytes)")
+        self._memory_left -= COPIES * memory_of_json(data)
+        self._check()
+
+    def check(self, message: SessionMessage) -> None:
+        """The parts that the SDK validates. Raises TooLarge."""
+        each = message.message
+        if isinstance(each, JSONRPCResponse):
+            part: object = each.result
+        else:
+            part = each.error.data if isinstance(each, JSONRPCError) else each.params
+        self._memory_left -= VALIDATED_BYTES * _count_values(part, self._memory_left // VALIDATED_BYTES)
+        self._check()
+
+    def _check(self) -> None:
+        if self._memory_left < 0:
+            limit = f"{self._memory_mb:,} MB of memory (limit spec.memory_mb)"
+            self._fail(f"the messages of the server need more than {limit}")
+
+    def _fail(self, message: str) -> None:
+        self.failure = self.failure or TooLarge(message)
+        raise self.failure
+
+
+def _count_values(part: object, most: int) -> int:
+    """The values in a message without those of any JSON; slightly more than `most` if there are more."""
+    count, rest = 0, [part]
+    while rest and count <= most:
+        each = rest.pop()
+        if isinstance(each, dict):
+            inner = [value for key, value in each.items() if key not in _ANY_JSON]
+        elif isinstance(each, list):
+            inner = each
+        else:
+            continue
+        count += len(inner)
+        if count <= most:
+            rest += inner
+    return count
+
+
+class CheckedStreams:
+    """The streams of a transport. A message that is too large to be validated ends the connection."""
+
+    def __init__(self, transport: AbstractAsyncContextManager[TransportStreams], received: ReceiveLimit) -> None:
+        self._transport = transport
+        self._received = received
+
+    async def __aenter__(self) -> TransportStreams:
+        read, write = await self._transport.__aenter__()
+        return _CheckedMessages(read, self._received), write
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._transport.__aexit__(*error)
+
+
+class _CheckedMessages:
+    def __init__(self, messages: ReadStream[SessionMessage | Exception], received: ReceiveLimit) -> None:
+        self._messages = messages
+        self._received = received
+
+    @property
+    def last_context(self) -> object:
+        return getattr(self._messages, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        return self._checked(await self._messages.receive())
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        return self._checked(await self._messages.__anext__())
+
+    def _checked(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
+        if isinstance(message, SessionMessage):
+            try:
+                self._received.check(message)
+            except TooLarge as error:
+                raise anyio.ClosedResourceError from error  # for the SDK the connection has ended
+        return message
+
+    def __aiter__(self) -> _CheckedMessages:
+        return self
+
+    async def aclose(self) -> None:
+        await self._messages.aclose()
+
+    async def __aenter__(self) -> Self:
+        await self._messages.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: Any) -> bool | None:
+        return await self._messages.__aexit__(*error)
 
 
 # HTTP
@@ -52,7 +155,7 @@ class ByteLimit:
 class CheckedTransport(httpx2.AsyncBaseTransport):
     """Sends the requests of the SDK with aiohttp, which checks each address where the socket is made."""
 
-    def __init__(self, session: aiohttp.ClientSession, timeouts: Timeouts, received: ByteLimit) -> None:
+    def __init__(self, session: aiohttp.ClientSession, timeouts: Timeouts, received: ReceiveLimit) -> None:
         self.failure: Output | None = None  # the first one
         self.status: int | None = None  # of the last response
         self._session = session
@@ -87,7 +190,7 @@ class _CountedBody(httpx2.AsyncByteStream):
         response: aiohttp.ClientResponse,
         request: HttpRequest,
         timeouts: Timeouts,
-        received: ByteLimit,
+        received: ReceiveLimit,
     ) -> None:
         self._transport = transport
         self._response = response
@@ -98,7 +201,7 @@ class _CountedBody(httpx2.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._response.content.iter_any():
-                self._received.add(len(chunk))
+                self._received.add(chunk)
                 yield chunk
         except TooLarge as error:
             self._transport.fail(error.output())
@@ -117,7 +220,7 @@ class _CountedBody(httpx2.AsyncByteStream):
 class ServerProcess:
     """A program that speaks over its pipes, in a guard that kills it with everything that it has started."""
 
-    def __init__(self, guard: ProcessGuard, stderr: CapturedStream, received: ByteLimit) -> None:
+    def __init__(self, guard: ProcessGuard, stderr: CapturedStream, received: ReceiveLimit) -> None:
         self.failure: ToolError | None = None
         self.status: ExitStatus | None = None  # None: it has not ended by itself
         self._guard = guard
@@ -136,7 +239,7 @@ class ServerProcess:
         async with messages:
             try:
                 while line := await reader.readline():
-                    self._received.add(len(line))
+                    self._received.add(line)
                     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                         await messages.send(_message(line))
             except ValueError:  # a line that is longer than the limit of the reader
@@ -163,7 +266,7 @@ def _message(line: bytes) -> SessionMessage | Exception:
 
 @asynccontextmanager
 async def running(
-    command: ShellCommand, guards: GuardPool, stderr: CapturedStream, received: ByteLimit, most: int
+    command: ShellCommand, guards: GuardPool, stderr: CapturedStream, received: ReceiveLimit, most: int
 ) -> AsyncIterator[tuple[ServerProcess, TransportStreams]]:
     """A program, and the streams of the SDK. Raises OSError, InvalidInput, SandboxFailed."""
     guard = await guards.take()

@@ -23,7 +23,7 @@ BUSY_STEP_S: Final = 0.01
 STEPS: Final = 10_000  # instructions of SQLite's virtual machine between two checks for a stop
 INT_MAX: Final = 2**63 - 1
 VALUE_BYTES_MAX: Final = 64 * 1024 * 1024  # of one text or blob, also inside a statement
-MEMORY_DATABASE_PAGES_MAX: Final = 65_536  # of 4 KiB, of `:memory:`
+MEMORY_DATABASE_PAGES_MAX: Final = 65_536  # of 4 KiB, of `:memory:`, and of all attached databases without a file
 PROCESS_BYTES_MAX: Final = 512 * 1024 * 1024  # that SQLite has allocated in this process; a statement above it stops
 ROWS_BYTES_MAX: Final = 256 * 1024 * 1024  # of the rows of one statement, in memory
 ROW_BYTES: Final = 240  # of a row without its values, in memory
@@ -112,14 +112,17 @@ class SqliteSession:
         connection.set_progress_handler(self._should_stop, STEPS)
 
     def _should_stop(self) -> bool:
+        return self._uses_too_much() or self._stopped.is_set()
+
+    def _uses_too_much(self) -> bool:
         self._is_over_memory = apsw.memory_used() > PROCESS_BYTES_MAX
-        return self._is_over_memory or self._stopped.is_set()
+        return self._is_over_memory
 
     def _refusal(self, error: apsw.Error) -> str | None:
         """What SQLite reports only as "not authorized" or "interrupted"."""
         if isinstance(error, apsw.AuthError):
             return self._authorizer.refused
-        if isinstance(error, apsw.InterruptError) and self._is_over_memory:
+        if isinstance(error, apsw.InterruptError | apsw.ExecTraceAbort) and self._is_over_memory:
             return f"SQLite has used more than {PROCESS_BYTES_MAX:,} bytes of memory (limit PROCESS_BYTES_MAX)"
         return None
 
@@ -151,7 +154,9 @@ class SqliteSession:
         def on_start(cursor: apsw.Cursor, _sql: str, _values: Any) -> bool:
             nonlocal columns
             columns = [str(column[0]) for column in cursor.get_description()]
-            return not self._stopped.is_set()
+            if self._authorizer.has_attached:
+                limit_attached(connection, self._authorizer)
+            return not self._should_stop()  # the progress handler is not called in a short statement
 
         values = tuple(bind(value, index) for index, value in enumerate(statement.values))
         before = connection.total_changes()
@@ -190,25 +195,32 @@ class Authorizer:
         self._attach = attach
         self.memory = memory
         self.refused: str | None = None  # the first refusal
+        self.has_attached = False  # a statement attaches a database
+        self.is_ours = False  # the SQL does not come from an author
 
     def __call__(
-        self, code: int, first: str | None, second: str | None, _database: str | None, _trigger: str | None
+        self, code: int, first: str | None, second: str | None, database: str | None, _trigger: str | None
     ) -> int:
         """VACUUM uses ATTACH with an empty name."""
         reason: str | None = None
+        if self.is_ours:
+            return apsw.SQLITE_OK
         if code == apsw.SQLITE_PRAGMA:
-            reason = self._pragma_refusal((first or "").lower(), second)
+            reason = self._pragma_refusal((first or "").lower(), second, database)
         elif code == apsw.SQLITE_ATTACH and first != "" and not self._attach:
             reason = "SQL may not open other files; spec.attach allows it"
         elif code == apsw.SQLITE_FUNCTION and (second or "").lower() in _FUNCTIONS_REFUSED:
             reason = f"SQL may not call {second}"
         if reason is None:
+            self.has_attached = self.has_attached or code == apsw.SQLITE_ATTACH
             return apsw.SQLITE_OK
         self.refused = self.refused or f"not authorized: {reason}"
         return apsw.SQLITE_DENY
 
-    def _pragma_refusal(self, name: str, value: str | None) -> str | None:
-        is_fixed = name in PRAGMAS_READ or (self.memory and name == "page_size")
+    def _pragma_refusal(self, name: str, value: str | None, database: str | None) -> str | None:
+        """`database`: None if the statement does not name it."""
+        is_limited = self.memory or (database is not None and database.lower() != "main")  # by the number of pages
+        is_fixed = name in PRAGMAS_READ or (name == "page_size" and is_limited)
         if value is None and (is_fixed or name in PRAGMAS_UP_TO):
             return None
         if is_fixed:
@@ -229,6 +241,19 @@ def prepare(connection: apsw.Connection, authorizer: Authorizer) -> None:
     if authorizer.memory:
         connection.execute(f"PRAGMA max_page_count = {MEMORY_DATABASE_PAGES_MAX}")
     connection.authorizer = authorizer
+
+
+def limit_attached(connection: apsw.Connection, authorizer: Authorizer) -> None:
+    """Attached databases without a file share the pages of one `:memory:`."""
+    authorizer.is_ours = True
+    try:
+        rows = connection.execute("PRAGMA database_list").fetchall()
+        names = [str(name) for _, name, file in rows if not file and name not in ("main", "temp")]
+        for name in names:
+            quoted = name.replace('"', '""')
+            connection.execute(f'PRAGMA "{quoted}".max_page_count = {MEMORY_DATABASE_PAGES_MAX // len(names)}')
+    finally:
+        authorizer.is_ours = False
 
 
 class MissingFile(ToolError):

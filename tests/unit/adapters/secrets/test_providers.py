@@ -113,11 +113,25 @@ def test_what_is_missing_is_told_with_the_name_of_the_entry(credential: Credenti
         ("oauth2_client", {"token_url": {"env": "URL"}, "client_id": "i", "client_secret": {"env": "PASSWORD"}}),
     ],
 )
-def test_an_error_does_not_repeat_the_value_of_a_reference(kind: str, fields: dict[str, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", ["env", "file"])
+def test_an_error_does_not_repeat_the_value_of_a_reference(
+    source: str, kind: str, fields: dict[str, Any], tmp_path: Path
+) -> None:
+    environment = {**ENVIRONMENT, "URL": "http://127.0.0.1:1/from-outside"}
+
+    def reference(variable: str) -> dict[str, str]:
+        """To the value of the variable, or to a file with the same value."""
+        if source == "env":
+            return {"env": variable}
+        file = tmp_path / f"reference-{variable}"
+        file.write_text(environment[variable])
+        return {"file": str(file)}
+
+    given = {name: reference(each["env"]) if isinstance(each, dict) else each for name, each in fields.items()}
+
     async def work() -> str:
-        environment = {**ENVIRONMENT, "URL": "http://127.0.0.1:1/from-outside"}
         async with opened(tmp_path, environment) as setup:
-            return await setup.told(entry(kind, **fields))
+            return await setup.told(entry(kind, **given))
 
     told = asyncio.run(work())
     assert 'keychain entry "api": it cannot be read with the values of' in told

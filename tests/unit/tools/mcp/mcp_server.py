@@ -79,6 +79,10 @@ def main(arguments: list[str]) -> None:
         print('{"jsonrpc": "2.0", "id": 1, "result": {"tools": 7}}', flush=True)
         print("[1, 2", flush=True)
         sys.exit(0)
+    if behaviour == "many-values":
+        sys.stdin.readline()
+        print('{"jsonrpc": "2.0", "id": 1, "result": {"content": [' + "[]," * 100_000 + "0]}}", flush=True)
+        sys.stdin.read()
     if behaviour == "wrong-types":
         answer_with_wrong_types()
     if behaviour == "exit":

@@ -115,6 +115,15 @@ async def test_a_program_inherits_no_environment_but_what_the_task_gives(monkeyp
 
 
 @run_async
+async def test_the_program_of_a_server_inherits_only_its_three_streams() -> None:
+    program = "import os, sys; print(*sorted(os.listdir('/proc/self/fd')), file=sys.stderr); sys.exit(3)"
+    async with tool_on() as made:
+        output = await made.run(McpInput(tool="any", command=[sys.executable, "-c", program]), a_call())
+    listed = failure(output)[1].rpartition(": ")[2]
+    assert len(listed.split()) == 4, listed  # the fourth is the folder that is being listed
+
+
+@run_async
 async def test_a_tool_that_fails_is_an_error_of_kind_mcp() -> None:
     output = await call_program("refuse", {})
     kind, message, retryable = failure(output)
@@ -142,6 +151,12 @@ async def test_a_large_answer_is_only_in_the_data() -> None:
 @run_async
 async def test_a_large_answer_is_refused() -> None:
     assert failure(await call_program("large", {"size": 2_000_000}, max_bytes=1_000_000))[0] == "payload-too-large"
+
+
+@run_async
+async def test_an_answer_of_a_program_with_too_many_values_is_refused() -> None:
+    kind, message, _ = failure(await call_program("add", {}, "many-values"))
+    assert (kind, "limit spec.memory_mb" in message) == ("payload-too-large", True)
 
 
 @pytest.mark.parametrize("behaviour", ["garbage", "wrong-types", "exit"])
