@@ -40,7 +40,7 @@ class Verdict(NamedTuple):
         return max(self.stuck_s.values(), default=0.0)
 
     def recovered_s(self, faults: Sequence[datetime]) -> dict[str, float]:
-        """Execution → the longest time from the end of a fault until it went on, other faults included."""
+        """Execution → the longest time from the end of a fault until it went on, or until the next fault had ended."""
         return {
             id: max((_recovered_s(before, after, faults) for before, after in pairwise(instants)), default=0.0)
             for id, instants in self.instants.items()
@@ -56,9 +56,9 @@ class Verdict(NamedTuple):
 
 
 def _recovered_s(before: datetime, after: datetime, faults: Sequence[datetime]) -> float:
-    """From the first end of a fault between two commits until the second of them; 0: no fault has ended there."""
-    ends = [ended for ended in faults if before < ended < after]
-    return (after - min(ends)).total_seconds() if ends else 0.0
+    """The longest time without a commit and without the end of another fault; 0: no fault has ended between them."""
+    ends = sorted(ended for ended in faults if before < ended < after)
+    return max(((later - ended).total_seconds() for ended, later in pairwise([*ends, after])), default=0.0)
 
 
 async def retry_quarantined(load: Load) -> Counter[str]:
