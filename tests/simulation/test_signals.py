@@ -47,6 +47,11 @@ def test_a_signal_to_a_cluster_with_faults_is_in_the_log_or_refused(block: int) 
     assert find(range(many * block // BLOCKS, many * (block + 1) // BLOCKS), signalled) > 0
 
 
+def test_a_worker_that_does_not_know_of_a_signal_does_not_wait_for_it_again() -> None:
+    """It has the frame from before a late commit: the wait has begun and ended in the log meanwhile."""
+    signalled(3_416)
+
+
 def test_a_signal_to_an_execution_that_is_paused_or_cancelled_is_in_the_log_or_refused() -> None:
     assert find(range(SEEDS // 8), lambda seed: signalled(seed, commands=True)) > 0
 

@@ -313,6 +313,9 @@ def _fence(report: Report, frame: Frame | None) -> None:
         raise Recorded
     if report.position > position:
         raise Rejected("ahead", f"{report.frame} is at position {position}, not at {report.position}")
+    waits = report.parked is not None and not report.facts and isinstance(report.parked.until, ForSignal)
+    if waits and frame is not None and frame.answer is not None:  # the frame was granted before its wait ended
+        raise Rejected("fenced", f"{report.frame} has received its signal already")
 
 
 def _step_started(program: Program, state: State, run: Run, started_at: datetime) -> Fact:
