@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import datetime
 from typing import Final
 
 import pytest
@@ -67,12 +68,13 @@ def test_the_schedule_shows_a_day_and_a_week(
     server: UiServer, open_screen: Opening, size: Size, scheme: Scheme
 ) -> None:
     server.register(NIGHTLY)
-    server.ask("POST", "/triggers/fire?path=demo/nightly&name=night")
+    fired = server.ask("POST", "/triggers/fire?path=demo/nightly&name=night")
     screen = open_screen(server, size, scheme)
-    page = screen.open("schedule")
+    page = screen.open(f"schedule?day={datetime.fromisoformat(fired['at']).astimezone():%Y-%m-%d}")
     days = page.get_by_role("main").get_by_role("region")
     expect(days).to_have_count(1)
     expect(days).to_contain_text(re.compile(r"demo/nightly\s*night\s*ok"))
+    page.get_by_role("button", name="Next day").click()
     expect(days).to_contain_text(re.compile(r"\d+×\s*demo/nightly\s*often: \d+ planned"))
     page.get_by_role("button", name="Week").press("Enter")
     expect(days).to_have_count(7)
