@@ -34,6 +34,7 @@ from noetl.ports import (
     ReplyTimeout,
     SavedValue,
     Snapshot,
+    SnapshotOf,
     StoredResult,
     WorkerInfo,
     first_reply,
@@ -201,7 +202,7 @@ class MemoryStore:
         self.saved = MemorySaved()
         self._heads: dict[str, int] = {}
         self._statuses: dict[str, Status] = {}
-        self._snapshots: dict[str, Snapshot] = {}
+        self._snapshots: dict[tuple[str, SnapshotOf], Snapshot] = {}
         self._unnotified: dict[str, tuple[datetime, int]] = {}
         self._live: dict[int, dict[str, None]] = {number: {} for number in range(partitions)}
         self._owners: dict[int, _Owner] = {}
@@ -239,13 +240,13 @@ class MemoryStore:
     async def status(self, execution_id: str) -> Status | None:
         return self._statuses.get(execution_id)
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return self._snapshots.get(execution_id)
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        return self._snapshots.get((execution_id, of))
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        kept = self._snapshots.get(execution_id)
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
+        kept = self._snapshots.get((execution_id, of))
         if kept is None or kept.seq <= snapshot.seq or kept.schema != snapshot.schema:
-            self._snapshots[execution_id] = snapshot
+            self._snapshots[execution_id, of] = snapshot
 
     async def unnotified(self, before: datetime, limit: int) -> list[str]:
         found = sorted((at, execution_id) for execution_id, (at, _) in self._unnotified.items() if at < before)

@@ -36,6 +36,7 @@ from noetl.ports import (
     PrintedBatch,
     SavedValue,
     Snapshot,
+    SnapshotOf,
 )
 
 EXECUTIONS_PAGE: Final = 100
@@ -92,9 +93,9 @@ class RemoteStore:
         except NotFound:
             return None
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
         """None: a server does not give out its snapshots."""
-        del execution_id
+        del execution_id, of
         return None
 
 

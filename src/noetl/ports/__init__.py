@@ -59,6 +59,7 @@ from noetl.ports.storage import (
     SecretRow,
     SecretRows,
     Snapshot,
+    SnapshotOf,
     StoredResult,
     encode_facts,
 )
@@ -180,6 +181,7 @@ __all__ = [
     "SecretRow",
     "SecretRows",
     "Snapshot",
+    "SnapshotOf",
     "StoredResult",
     "StoredTrigger",
     "Subscription",

@@ -74,11 +74,14 @@ class LogRow(NamedTuple):
     facts: tuple[Fact, ...]
 
 
+SnapshotOf: TypeAlias = Literal["state", "records"]  # the state of an execution, or the run records of its readers
+
+
 class Snapshot(NamedTuple):
-    """The state after a fact: a copy that saves reading the log up to there."""
+    """What the facts up to one of them give: a copy that saves reading the log up to there."""
 
     seq: int
-    schema: str  # of the state; a snapshot with another schema is ignored
+    schema: str  # of what is copied; a snapshot with another schema is ignored
     body: bytes
 
 
@@ -109,11 +112,11 @@ class EventStore(Protocol):
         """The status of the last append; None for an unknown execution."""
         ...
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
         """The newest snapshot."""
         ...
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
         """Store a snapshot unless there is a newer one of the same schema. It may be lost: it is a copy."""
         ...
 

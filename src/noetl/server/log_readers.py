@@ -23,7 +23,8 @@ from noetl.api.executions import ExecutionOverview
 from noetl.cache import BoundedCache
 from noetl.clock import Clock
 from noetl.control.limits import with_holders
-from noetl.control.log_pages import SLICE_FACTS, ReadableLog, read_iterations, read_runs, read_slices
+from noetl.control.log_pages import SLICE_FACTS, ReadableLog, read_iterations, read_slices
+from noetl.control.run_records import RunRecords
 from noetl.engine import Event, apply
 from noetl.engine.facts import Requested
 from noetl.engine.snapshot import freeze, thaw
@@ -83,7 +84,7 @@ class RunsCache:
     def __init__(self, store: EventStore, log: ReadableLog, timelines: TimelineCache) -> None:
         """`log`: of the executions in the store."""
         self._store = store
-        self._log = log
+        self._run_records = RunRecords(store, log)
         self._timelines = timelines
         self._cache: BoundedCache[str, Runs] = BoundedCache(CACHED_MAX)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -111,9 +112,12 @@ class RunsCache:
         lock = self._locks.setdefault(execution_id, asyncio.Lock())
         async with lock:
             # The records leave the cache while they are updated: a failed update must not stay in it.
-            runs = self._cache.pop(execution_id) or Runs(execution_id)
-            await _check_kept(self._store, runs.state)
-            await read_runs(self._log, runs)
+            runs = self._cache.pop(execution_id)
+            if runs is None:
+                runs = await self._run_records.read(execution_id)
+            else:
+                await _check_kept(self._store, runs.state)
+                await self._run_records.update(runs)
             if not runs.state.seq:
                 raise NotFound(f"no execution {execution_id}")
             self._cache.put(execution_id, runs)

@@ -8,14 +8,13 @@ from typing import Final
 
 from noetl.api.history import HistoryColumn, HistoryRow, PlaybookHistory
 from noetl.cache import BoundedCache
-from noetl.control.log_pages import read_runs
+from noetl.control.run_records import RunRecords
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound, PlaybookError
 from noetl.ports import ExecutionFilter, ExecutionHead
 from noetl.server.services import Services
 from noetl.views.history import StepCell, by_day, step_cells, step_order, summarized
 from noetl.views.log import instant
-from noetl.views.runs import Runs
 
 COLUMNS: Final = 40
 COLUMNS_MAX: Final = 100
@@ -58,8 +57,7 @@ class PlaybookHistories:
 
     async def _fold(self, head: ExecutionHead) -> dict[str, StepCell] | None:
         """None: it was deleted meanwhile. Raises Damaged."""
-        runs = Runs(head.execution_id)
-        await read_runs(self._services.store, runs, head.seq)
+        runs = await RunRecords(self._services.store).read(head.execution_id, head.seq)
         if not runs.state.seq:
             return None
         cells = step_cells(runs.steps.values(), head.updated_at)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from noetl.control.log_pages import fold_log, read_iterations, read_runs, read_slices
+from noetl.control.log_pages import fold_log, read_iterations, read_slices
 from noetl.engine.facts import ForkOrigin
 from noetl.engine.state import LIVE, State
 from noetl.errors import Damaged, NotFound, Problem, Rejected
@@ -113,9 +113,7 @@ class Execution:
 
     async def runs(self, up_to: int | None = None) -> tuple[ExecutionInfo, Runs]:
         """What a reader remembers of it, after a fact or after the last one. Raises Damaged."""
-        info, runs = await self.info(), Runs(self.id)
-        await read_runs(self.session.log, runs, up_to)
-        return info, runs
+        return await self.info(), await self.session.read_runs(self.id, up_to)
 
     async def events(
         self, *, after: int = 0, follow: bool = False, on_ownerless: Callable[[], None] | None = None

@@ -16,6 +16,7 @@ from noetl.clock import Clock, SystemClock
 from noetl.control.log_pages import PAGE_FACTS
 from noetl.control.refusals import Refusal, path_in, reason_of, without_secrets
 from noetl.control.roles import INCLUDES
+from noetl.control.run_records import RunRecords
 from noetl.control.secret_inputs import check_inputs, secrets_of_fork, stored_secrets
 from noetl.defaults import POOL
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, SetBreakpoint, Signal
@@ -61,6 +62,7 @@ from noetl.session.sources import (
 )
 from noetl.tool import Tools
 from noetl.views.documents import ShowDocument, show_document
+from noetl.views.runs import Runs
 
 if TYPE_CHECKING:
     from noetl.api.admin import WorkersResponse
@@ -331,6 +333,9 @@ class LocalSession(SessionVerbs):
         return self._runtime
 
     # Reading
+
+    async def read_runs(self, execution_id: str, up_to: int | None = None) -> Runs:
+        return await RunRecords(self.store.store).read(execution_id, up_to)
 
     async def show(self, execution_id: str) -> ShowDocument:
         info, runs = await Execution(self, execution_id).runs()

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
         SavedStore,
         SecretInfo,
         Snapshot,
+        SnapshotOf,
     )
     from noetl.session.catalog import PlaybookCatalog
     from noetl.session.debugger import Debugger
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from noetl.session.garbage import GarbageReport
     from noetl.session.sources import Dialect, PlaybookFile
     from noetl.views.documents import ShowDocument
+    from noetl.views.runs import Runs
     from noetl.worker.frame_driver import LogLine
 
 Standing: TypeAlias = Literal["running", "interrupted", "paused", "ok", "error", "cancelled"]
@@ -95,7 +97,7 @@ class LogReader(Protocol):
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]: ...
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None: ...
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None: ...
 
 
 class PrintedReader(Protocol):
@@ -344,6 +346,10 @@ class Session(Protocol):
         before then. `waiting`: those that wait for a person. `search`: a part of the path, the error or a label,
         or the beginning or the end of the id.
         """
+        ...
+
+    async def read_runs(self, execution_id: str, up_to: int | None = None) -> Runs:
+        """Its run records at the end of its log or after a fact; empty without such an execution. Raises Damaged."""
         ...
 
     async def show(self, execution_id: str) -> ShowDocument:

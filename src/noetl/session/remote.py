@@ -17,7 +17,7 @@ from noetl.api.executions import ForkRequest, ForkResponse
 from noetl.api.playbooks import CheckResponse, PlaybookTextRequest, RollbackRequest, RollbackResponse, to_problem
 from noetl.client import Client, PlaybookRefused, StreamLine, fact_of
 from noetl.client.remote_ports import RemoteLogs
-from noetl.control.log_pages import fold_log
+from noetl.control.log_pages import fold_log, read_runs
 from noetl.control.roles import INCLUDES
 from noetl.engine import Event, apply
 from noetl.engine.commands import SetBreakpoint
@@ -38,6 +38,7 @@ from noetl.session.libs import parsed_with_libs, registered_with_libs
 from noetl.session.protocol import GRACE_S, ForkSpec, NewToken, Observer
 from noetl.session.sources import Dialect, PlaybookFile, find_registered, find_source
 from noetl.views.envelopes import Envelope
+from noetl.views.runs import Runs
 from noetl.worker.frame_driver import LogLine
 
 if TYPE_CHECKING:
@@ -274,6 +275,11 @@ class RemoteSession(SessionVerbs):
                 ) from None
 
     # Reading
+
+    async def read_runs(self, execution_id: str, up_to: int | None = None) -> Runs:
+        runs = Runs(execution_id)
+        await read_runs(self.log, runs, up_to)
+        return runs
 
     async def show(self, execution_id: str) -> ShowDocument:
         """The server knows more than the log: whether there is a worker for what is due."""

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from noetl.control.log_pages import fold_log, read_slices
+from noetl.control.run_records import records_schema
 from noetl.engine import Event, apply
 from noetl.engine.facts import Fact, Processed, Requested
 from noetl.engine.snapshot import schema, thaw
@@ -21,9 +23,11 @@ from noetl.output import JSON, Output
 from noetl.ports import Snapshot
 from noetl.session.execution import Execution
 from noetl.session.protocol import ExecutionInfo, Session
+from noetl.views import stored_runs
 from noetl.views.audit import LogAudit
 from noetl.views.log import STARTUP_FACTS, readable, startup_failure
 from noetl.views.replay import ReplayDifference, differences
+from noetl.views.runs import Runs
 
 if TYPE_CHECKING:
     from noetl.fork.audit import ForkAudit, ForkPrograms
@@ -229,7 +233,7 @@ def _refs(events: Iterable[Event]) -> Iterator[tuple[int, str, dict[str, JSON]]]
 class StoredDifference(Struct, frozen=True, kw_only=True):
     """A value that is stored beside the log and differs from it."""
 
-    kept: Literal["head", "snapshot"]  # the row that lists read; the copy of the state
+    kept: Literal["head", "snapshot", "records"]  # the row that lists read; the copies of the state and of run records
     at: int  # after which fact
     path: str
     folded: str  # the value by the log, as short JSON; "": none
@@ -240,16 +244,29 @@ class ReplayReport(Struct, frozen=True, kw_only=True):
     execution_id: str
     facts: int
     snapshot: int | None  # after which fact it was stored; None: there is none, or none of this version
+    records: int | None = None  # the same of the run records
     identical: bool
     differences: tuple[StoredDifference, ...]
 
 
 async def replay_execution(execution: Execution) -> ReplayReport:
-    """Fold the log again, and compare the result with the stored head and snapshot."""
-    info = await execution.info()
-    fold = _ReplayFold(info, await execution.session.log.snapshot(info.id))
-    await fold_log(execution.session.log, info.id, fold.feed, 0, fold.end)
-    return fold.result()
+    """Fold the log again, and compare the result with the stored head, snapshot and run records."""
+    info, log = await execution.info(), execution.session.log
+    fold = _ReplayFold(info, await log.snapshot(info.id))
+    records = _RecordsFold(info.id, await log.snapshot(info.id, "records"))
+
+    def feed(event: Event) -> None:
+        fold.feed(event)
+        records.feed(event)
+
+    await fold_log(log, info.id, feed, 0, max(fold.end, records.end))
+    report, found = fold.result(), records.result()
+    return replace(
+        report,
+        records=records.end or None,
+        identical=report.identical and not found,
+        differences=(*report.differences, *found),
+    )
 
 
 class _ReplayFold:
@@ -303,6 +320,34 @@ class _ReplayFold:
         )
 
 
+class _RecordsFold:
+    """Reads a log up to the copy of its run records."""
+
+    def __init__(self, execution_id: str, copy: Snapshot | None) -> None:
+        self._copy = copy if copy is not None and copy.schema == records_schema() else None
+        self._runs = Runs(execution_id)
+
+    @property
+    def end(self) -> int:
+        """0: there is no copy."""
+        return 0 if self._copy is None else self._copy.seq
+
+    def feed(self, event: Event) -> None:
+        if event.seq <= self.end:
+            self._runs.feed(event)
+
+    def result(self) -> list[StoredDifference]:
+        if self._copy is None:
+            return []
+        try:
+            copy = stored_runs.thaw_runs(self._copy.body)
+        except ValueError:
+            return [StoredDifference(kept="records", at=self.end, path="", folded="", other="cannot be read")]
+        found = differences(self._runs.state, copy.state)
+        found += differences(stored_runs.fields_of(self._runs), stored_runs.fields_of(copy))
+        return list(_differing("records", self.end, found))
+
+
 def _thawed(snapshot: Snapshot) -> State | None:
     try:
         return thaw(snapshot.body)
@@ -317,6 +362,8 @@ def _by_head(info: ExecutionInfo, state: State) -> Iterator[StoredDifference]:
             yield StoredDifference(kept="head", at=info.seq, path=path, folded=str(folded), other=str(other))
 
 
-def _differing(kept: Literal["head", "snapshot"], at: int, found: list[ReplayDifference]) -> Iterator[StoredDifference]:
+def _differing(
+    kept: Literal["head", "snapshot", "records"], at: int, found: list[ReplayDifference]
+) -> Iterator[StoredDifference]:
     for each in found:
         yield StoredDifference(kept=kept, at=at, path=each.path, folded=each.folded, other=each.other)

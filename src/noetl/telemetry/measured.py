@@ -27,6 +27,7 @@ from noetl.ports import (
     Pointer,
     ReportAnswer,
     Snapshot,
+    SnapshotOf,
     WorkQueue,
 )
 from noetl.telemetry.logs import OutageLog, get_logger
@@ -111,11 +112,11 @@ class MeasuredStore:
     async def status(self, execution_id: str) -> Status | None:
         return await self._timed("status", self._store.status(execution_id))
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return await self._timed("snapshot", self._store.snapshot(execution_id))
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        return await self._timed("snapshot", self._store.snapshot(execution_id, of))
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        await self._timed("keep", self._store.keep(execution_id, snapshot))
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
+        await self._timed("keep", self._store.keep(execution_id, snapshot, of))
 
     async def _timed(self, operation: str, work: Awaitable[T]) -> T:
         begun = self._monotonic()

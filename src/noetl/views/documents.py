@@ -18,7 +18,7 @@ from noetl.engine.facts import Evaluated, Fact, Finished, ForPermit, LoopDone, S
 from noetl.engine.limits import frame_permit
 from noetl.engine.state import State, Status
 from noetl.errors import Damaged, Problem, Severity
-from noetl.ids import call_id, frame_id
+from noetl.ids import call_id, frame_id, frame_parts
 from noetl.net.program import Program
 from noetl.output import JSON, Failure, Output
 from noetl.views.debugging import ChangeDocument, HoldDocument, change_documents, held_documents
@@ -493,7 +493,7 @@ def running_calls(
     record: RunRecord, until: datetime | None = None, state: State | None = None
 ) -> tuple[RunningCall, ...]:
     """The first calls that take long. `state`: it has the items of iterations."""
-    facts = sorted(record.running.items(), key=lambda item: item[0] or 0)[:RUNNING_SHOWN_MAX]
+    facts = sorted(record.running.values(), key=lambda fact: frame_parts(fact.frame)[1] or 0)[:RUNNING_SHOWN_MAX]
     return tuple(
         RunningCall(
             id=call_id(fact.frame, fact.call),
@@ -504,7 +504,7 @@ def running_calls(
             worker=fact.worker,
             item="" if state is None else item_text(state, fact.frame),
         )
-        for _, fact in facts
+        for fact in facts
     )
 
 

@@ -14,6 +14,7 @@ from noetl.engine.state import State
 from noetl.escape import shorten
 from noetl.output import JSON
 from noetl.views.log import folded, instant
+from noetl.views.stored_runs import RunFields
 
 DIFFERENCES_MAX = 100  # enough for a person
 VALUE_CHARS_MAX = 200
@@ -34,8 +35,8 @@ def replayed(execution_id: str, events: Iterable[Event], other: State) -> list[R
     return differences(folded(execution_id, events, up_to=other.seq), other)
 
 
-def differences(one: State, other: State) -> list[ReplayDifference]:
-    """Differences of two states, including the order of entries. An empty list: they are equal."""
+def differences(one: State | RunFields, other: State | RunFields) -> list[ReplayDifference]:
+    """Differences of two states or records, including the order of entries. An empty list: they are equal."""
     comparing = _Comparing()
     comparing.compare(one, other)
     return comparing.found

@@ -69,7 +69,7 @@ class RunRecord(Struct, kw_only=True):
     iterations: LoopProgress | None = None
     inside: LoopProgress | None = None  # of a list of loops: all iterations of the last one
     failures: dict[int, Failure] = field(default_factory=dict)  # of the first failed iterations, by index
-    running: dict[int | None, facts.TaskStarted] = field(default_factory=dict)  # calls that take long, by iteration
+    running: dict[str, facts.TaskStarted] = field(default_factory=dict)  # calls that take long, by frame
     lost: int = 0  # workers that were lost while they held a frame of it
     waits_for: str | None = None  # what the frame of a run without a loop waits for
     child: str | None = None  # of a run without a loop: the child execution that it called last
@@ -100,8 +100,9 @@ class Runs:
         self.fork: facts.ForkOrigin | None = None  # the execution whose work it keeps
         self.changes: tuple[tuple[int, datetime, facts.ScopeChanged], ...] = ()  # the last ones by hand
         self.cancelled: facts.Cancelled | None = None  # the last cancel, unless a retry came after it
-        self._live: dict[str, RunRecord] = {}  # unfinished runs of steps and blocks
-        self._calling: set[str] = set()  # frames that have called a block, which is not a call of a tool
+        self.stored = 0  # facts that a stored copy contains
+        self.live: dict[str, RunRecord] = {}  # unfinished runs of steps and blocks
+        self.calling: set[str] = set()  # frames that have called a block, which is not a call of a tool
 
     def feed(self, event: Event) -> None:
         state, fact, at = self.state, event.fact, event.at
@@ -119,27 +120,27 @@ class Runs:
             case facts.StepScheduled():
                 self._scheduled(fact, at)
             case facts.StepWaiting(run=str(run), limit=str(limit), key=key):
-                self._live[run].waits_for = permit_words(limit, key)
+                self.live[run].waits_for = permit_words(limit, key)
             case facts.PermitGranted(run=str(id)) | facts.HoldReleased(at=id) | facts.FrameResumed(frame=id):
-                self._live[frame_parts(id)[0]].waits_for = None
+                self.live[frame_parts(id)[0]].waits_for = None
             case facts.ScopeChanged():
                 self.changes = (*self.changes[1 - CHANGES_KEPT_MAX :], (event.seq, at, fact))
             case facts.StepStarted(run=run):
-                record = self._live[run]
+                record = self.live[run]
                 record.started_at, record.status = at, "running"
             case facts.TaskStarted(frame=frame):
-                run, index = frame_parts(frame)
-                self._live[run].running[index] = fact
-                self._live[run].waits_for = None
+                record = self.live[frame_parts(frame)[0]]
+                record.running[frame] = fact
+                record.waits_for = None
             case facts.FrameParked():
                 self._parked(fact)
             case facts.FrameLost():
                 self._lost(fact)
             case facts.LoopStarted(run=run):
-                self._count(self._live[run])
+                self._count(self.live[run])
             case facts.IterationFailed(run=run, index=index, error=error):
-                self._count(self._live[run])
-                self._live[run].keep_failure(index, error)
+                self._count(self.live[run])
+                self.live[run].keep_failure(index, error)
             case facts.StepDone(run=run) | facts.LoopDone(run=run):
                 self._ended(run, "ok", at)
             case facts.StepFailed(run=str(run), error=error):
@@ -195,8 +196,8 @@ class Runs:
             compensates=fact.compensates, scheduled_at=at,
             waits_for=None if fact.hold is None else held_words(fact.hold),
         )  # fmt: skip
-        self._live[fact.run] = record
-        (self.steps if parent is None else self._live[parent].blocks)[fact.run] = record
+        self.live[fact.run] = record
+        (self.steps if parent is None else self.live[parent].blocks)[fact.run] = record
         self._count(record)
 
     def _count(self, record: RunRecord) -> None:
@@ -213,25 +214,24 @@ class Runs:
 
     def _around(self, record: RunRecord) -> Iterator[RunRecord]:
         """The run that called a block, its caller, and so on."""
-        while record.parent is not None and (caller := self._live.get(record.parent)) is not None:
+        while record.parent is not None and (caller := self.live.get(record.parent)) is not None:
             yield caller
             record = caller
 
     def _iterated(self, fact: facts.IterationDone) -> None:
-        self._count(self._live[fact.run])
+        self._count(self.live[fact.run])
 
     def _called(self, fact: facts.TaskDone) -> None:
-        run, index = frame_parts(fact.frame)
-        record = self._live[run]
+        record = self.live[frame_parts(fact.frame)[0]]
         record.waits_for = None
         if record.running:
-            record.running.pop(index, None)
+            record.running.pop(fact.frame, None)
         began = None if fact.kept else fact.started_at
         if began is not None and (record.started_at is None or began < record.started_at):
             # The start is recorded with the first report, after a task is done; the task has the exact time.
             record.started_at = max(began, record.scheduled_at)
-        calls = fact.status != "skipped" and fact.frame not in self._calling
-        self._calling.discard(fact.frame)
+        calls = fact.status != "skipped" and fact.frame not in self.calling
+        self.calling.discard(fact.frame)
         printed = _printed(fact) if fact.directive == "fail" else None
         again = fact.repeats
         for each in (record, *self._around(record)):
@@ -244,30 +244,30 @@ class Runs:
 
     def _parked(self, fact: facts.FrameParked) -> None:
         run, index = frame_parts(fact.frame)
-        self._live[run].running.pop(index, None)
+        self.live[run].running.pop(fact.frame, None)
         if isinstance(fact.until, ForBlock):
-            self._calling.add(fact.frame)
+            self.calling.add(fact.frame)
         if index is not None:
             return
-        record = self._live[run]
+        record = self.live[run]
         record.waits_for = waits_for(fact)
         if isinstance(fact.until, ForChild):
             record.child = fact.until.execution_id
 
     def _lost(self, fact: facts.FrameLost) -> None:
         run, index = frame_parts(fact.frame)
-        record = self._live[run]
-        record.running.pop(index, None)
+        record = self.live[run]
+        record.running.pop(fact.frame, None)
         if index is None:
             record.waits_for = f"for another worker: {lost_words(fact)}"
         for each in (record, *self._around(record)):
             each.lost += 1
 
     def _ended(self, run: str, status: str, at: datetime) -> RunRecord:
-        record = self._live.pop(run)
+        record = self.live.pop(run)
         record.status, record.ended_at, record.waits_for = status, at, None
         record.running.clear()
-        caller = self._live.get(record.parent) if record.parent is not None else None
+        caller = self.live.get(record.parent) if record.parent is not None else None
         if caller is not None:
             kept = caller.blocks_ended[status] = caller.blocks_ended.get(status, 0) + 1
             if kept > BLOCKS_KEPT_MAX:
@@ -283,10 +283,10 @@ class Runs:
 
     def _finished(self, at: datetime) -> None:
         """Unfinished runs are stopped with the execution."""
-        for record in self._live.values():
+        for record in self.live.values():
             record.status, record.ended_at, record.waits_for = "stopped", at, None
             record.running.clear()
-        self._live.clear()
+        self.live.clear()
 
 
 _PROGRESS: dict[type, Callable[..., None]] = {

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from noetl.control.run_records import records_schema
 from noetl.engine.snapshot import freeze, schema
 from noetl.ports import Snapshot
 from noetl.runtime.embedded import open_local_store
+from noetl.slices import in_slices
+from noetl.views.documents import read_runs
 from noetl.views.log import events_of, folded
+from noetl.views.runs import Runs
+from noetl.views.stored_runs import freeze_runs
 from tests.unit.cli.executed import ENDED, changed, mixed_file
 from tests.unit.cli.invoke import run_replay
 
@@ -51,9 +57,46 @@ def test_a_snapshot_that_is_not_what_the_log_says_is_told_path_by_path(
         "execution_id": ENDED,
         "facts": 33,
         "snapshot": 20,
+        "records": None,
         "identical": False,
         "differences": [{**different, "at": 20}, {**different, "at": 33}],
     }
+
+
+def keep_records(db: str, schema: str, body: Callable[[Runs], Runs]) -> None:
+    """A copy of the run records after the last fact."""
+
+    async def work() -> None:
+        disk = open_local_store(Path(db))
+        try:
+            runs = body(read_runs(ENDED, events_of(await disk.store.read(ENDED))))
+            copy = Snapshot(runs.state.seq, schema, await in_slices(freeze_runs(runs)))
+            await disk.store.keep(ENDED, copy, "records")
+        finally:
+            disk.close()
+
+    asyncio.run(work())
+
+
+def test_run_records_are_compared_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def changed_records(runs: Runs) -> Runs:
+        next(iter(runs.steps.values())).calls += 1
+        return runs
+
+    db = mixed_file(tmp_path)
+    keep(db, 20)
+    keep_records(db, records_schema(), lambda runs: runs)
+    assert run_replay(ENDED, "plain", db) == 0
+    found = f"{ENDED}: 33 facts, identical, with the snapshot at 20 and the run records at 33\n"
+    assert capsys.readouterr().out == found
+    keep_records(db, records_schema(), changed_records)
+    assert run_replay(ENDED, "plain", db) == 1
+    assert "  records at 33: steps[0].calls\n    by the log 1\n    stored     2\n" in capsys.readouterr().out
+    keep_records(db, "older", changed_records)
+    assert run_replay(ENDED, "plain", db) == 0
+    changed(db, "UPDATE run_records SET schema = ?, body = ?", records_schema(), b"{")
+    assert run_replay(ENDED, "plain", db) == 1
+    assert "records at 33:\n    by the log (nothing)\n    stored     cannot be read" in capsys.readouterr().out
 
 
 def test_a_snapshot_of_another_shape_is_not_looked_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,7 +15,7 @@ from noetl.control.live_execution import ANSWERS_PER_TURN, fold
 from noetl.engine.commands import Pause, Resume
 from noetl.engine.state import State
 from noetl.errors import Conflict, Fenced, Unavailable
-from noetl.ports import Append, Snapshot
+from noetl.ports import Append, Snapshot, SnapshotOf
 from noetl.slices import turn
 from noetl.testing import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts
@@ -163,10 +163,10 @@ class SlowSnapshots(MemoryStore):
         super().__init__(FakeClock(), 1)
         self.asked, self.allowed = asyncio.Event(), asyncio.Event()
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
         self.asked.set()
         await self.allowed.wait()
-        return await super().snapshot(execution_id)
+        return await super().snapshot(execution_id, of)
 
 
 def test_a_message_that_arrives_before_the_start_does_not_make_it_a_takeover() -> None:

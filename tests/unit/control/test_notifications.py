@@ -18,7 +18,7 @@ from noetl.engine.moves import RunTask
 from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, Unavailable
 from noetl.output import JSON, Output, failed
-from noetl.ports import Append, LogRow, Snapshot
+from noetl.ports import Append, LogRow, Snapshot, SnapshotOf
 from noetl.testing.fake_clock import FakeClock
 from noetl.testing.memory_runtime import MemoryRuntime, RuntimeParts, runtime
 from tests.playbooks import HEAD
@@ -275,11 +275,11 @@ class LostLog:
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         return await self.store.read(execution_id, after, up_to)
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return await self.store.snapshot(execution_id)
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        return await self.store.snapshot(execution_id, of)
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        await self.store.keep(execution_id, snapshot)
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
+        await self.store.keep(execution_id, snapshot, of)
 
 
 @in_loop

@@ -14,7 +14,7 @@ from noetl.engine import FACTS_PER_COMMIT_MAX, Event
 from noetl.engine.facts import Paused
 from noetl.engine.loops import iteration_outputs
 from noetl.engine.state import State
-from noetl.ports import LogRow, Snapshot
+from noetl.ports import LogRow, Snapshot, SnapshotOf
 from noetl.session.analysis import compare, explain_step
 from noetl.session.execution import Execution
 from noetl.session.local import LocalSession
@@ -55,8 +55,8 @@ class CountedLog:
         self.pages.append(sum(len(row.facts) for row in rows))
         return rows
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return await self._log.snapshot(execution_id)
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        return await self._log.snapshot(execution_id, of)
 
 
 class CountedSession(LocalSession):

@@ -300,9 +300,18 @@ CREATE TABLE noetl.label_changes ( -- append-only; the labels of a request are i
 );
 """
 
+_RUN_RECORDS: Final = """
+CREATE TABLE noetl.run_records ( -- copies of what readers have computed from long logs
+    execution_id text COLLATE "C" PRIMARY KEY REFERENCES noetl.heads ON DELETE CASCADE,
+    seq          bigint NOT NULL,
+    schema       text NOT NULL,
+    body         bytea NOT NULL
+);
+"""
+
 _STEPS: Final[tuple[str, ...]] = (  # the n-th changes version n to n + 1
     _FIRST, _DOCUMENTS, _ROLES, _AUDIT, _LABELS, _TRIGGERS, _PRINTED, _SAVED, _LIMITS, _UNNOTIFIED,
-    _SESSIONS, _FILTERS, _SECRET_INPUTS, _LABEL_CHANGES,
+    _SESSIONS, _FILTERS, _SECRET_INPUTS, _LABEL_CHANGES, _RUN_RECORDS,
 )  # fmt: skip
 VERSION: Final = len(_STEPS)
 

@@ -40,6 +40,7 @@ from noetl.ports import (
     LogRow,
     OwnedPartitions,
     Snapshot,
+    SnapshotOf,
 )
 
 PARTITIONS: Final = 64
@@ -64,8 +65,9 @@ WITH ORDINALITY AS wanted (execution_id, after, up_to, place) CROSS JOIN LATERAL
 ) AS found ORDER BY wanted.place, found.first_seq
 """
 _STATUS: Final = "SELECT execution_id, status FROM noetl.heads WHERE execution_id = ANY($1::text[])"
+_SNAPSHOTS: Final[dict[SnapshotOf, str]] = {"state": "noetl.snapshots", "records": "noetl.run_records"}
 _KEEP: Final = """
-INSERT INTO noetl.snapshots AS kept
+INSERT INTO {table} AS kept
 SELECT $1, $2, $3, $4 WHERE EXISTS (SELECT FROM noetl.heads WHERE execution_id = $1)
 ON CONFLICT (execution_id) DO UPDATE
 SET seq = excluded.seq, schema = excluded.schema, body = excluded.body
@@ -158,13 +160,13 @@ class PostgresStore:
     async def status(self, execution_id: str) -> Status | None:
         return await self._statuses.read(execution_id) if is_text(execution_id) else None
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        query = "SELECT seq, schema, body FROM noetl.snapshots WHERE execution_id = $1"
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        query = f"SELECT seq, schema, body FROM {_SNAPSHOTS[of]} WHERE execution_id = $1"
         found = await self._database.fetch(query, execution_id)
         return Snapshot(*found[0]) if found else None
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        await self._database.fetch(_KEEP, execution_id, *snapshot)
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
+        await self._database.fetch(_KEEP.format(table=_SNAPSHOTS[of]), execution_id, *snapshot)
 
     async def unnotified(self, before: datetime, limit: int) -> list[str]:
         query = "SELECT execution_id FROM noetl.unnotified WHERE at < $1 ORDER BY at, execution_id LIMIT $2"

@@ -300,6 +300,17 @@ WHEN NEW.id > 0 AND EXISTS (SELECT 1 FROM audit WHERE id = NEW.id)
 BEGIN SELECT RAISE(ABORT, 'the audit trail is append-only'); END;
 """
 
+_RUN_RECORDS: Final = """
+CREATE TABLE run_records ( -- copies of what readers have computed from long logs
+    execution_id TEXT PRIMARY KEY,
+    seq          INTEGER NOT NULL,
+    schema       TEXT NOT NULL,
+    body         BLOB NOT NULL
+) STRICT;
+CREATE TRIGGER run_records_go_with_their_execution AFTER DELETE ON heads
+BEGIN DELETE FROM run_records WHERE execution_id = OLD.execution_id; END;
+"""
+
 # The n-th changes version n to n + 1
 _STEPS: Final[tuple[str, ...]] = (
     _FIRST,
@@ -319,6 +330,7 @@ _STEPS: Final[tuple[str, ...]] = (
     _SECRET_INPUTS,
     _LABEL_CHANGES,
     _AUDIT_REPLACE,
+    _RUN_RECORDS,
 )
 VERSION: Final = len(_STEPS)
 

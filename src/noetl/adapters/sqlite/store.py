@@ -44,6 +44,7 @@ from noetl.ports import (
     LogRow,
     SavedValue,
     Snapshot,
+    SnapshotOf,
 )
 
 PAGE_FACTS: Final = 5_000
@@ -76,8 +77,9 @@ _PAGE: Final = """
 SELECT first_seq, at, CAST(body AS BLOB) FROM log
 WHERE execution_id = ?1 AND first_seq > ?2 AND first_seq <= ?3 ORDER BY first_seq
 """
+_SNAPSHOTS: Final[dict[SnapshotOf, str]] = {"state": "snapshots", "records": "run_records"}
 _KEEP: Final = """
-INSERT INTO snapshots VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
+INSERT INTO {table} VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE
 SET seq = excluded.seq, schema = excluded.schema, body = excluded.body
 WHERE excluded.seq >= seq OR excluded.schema <> schema
 """
@@ -130,8 +132,8 @@ class SqliteStore:
         found = self._database.fetch("SELECT status FROM heads WHERE execution_id = ?", (execution_id,))
         return found[0][0] if found else None
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        query = "SELECT seq, schema, body FROM snapshots WHERE execution_id = ?"
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        query = f"SELECT seq, schema, body FROM {_SNAPSHOTS[of]} WHERE execution_id = ?"
         found = self._database.fetch(query, (execution_id,))
         return Snapshot(*found[0]) if found else None
 
@@ -143,10 +145,12 @@ class SqliteStore:
         query = "DELETE FROM unnotified WHERE execution_id = ? AND seq <= ?"
         await self._database.writer.write(lambda cursor: cursor.execute(query, (execution_id, seq)) and None)
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
+        query = _KEEP.format(table=_SNAPSHOTS[of])
+
         def work(cursor: apsw.Cursor) -> None:
             failpoint("sqlite.snapshot.before")
-            cursor.execute(_KEEP, (execution_id, *snapshot))
+            cursor.execute(query, (execution_id, *snapshot))
             failpoint("sqlite.snapshot.after")
 
         await self._database.writer.write(work)

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 def replay(id: Id, *, format: Format = "auto", db: Db = None, server: Server = None) -> None:
     """Compute the state of an execution again from its log, and compare it with the stored state.
 
-    The stored state is the latest state (`head`) and, if there is one, a `snapshot`.
+    The stored state is the latest state (`head`) and, if they exist, a `snapshot` and the run `records` that
+    `noetl show` starts from.
 
     Exits with 1 when there are differences.
 
@@ -50,8 +51,9 @@ def _replay_lines(report: ReplayReport) -> Iterator[list[Styled]]:
         line.append(Styled("identical", "good"))
     else:
         line.append(Styled(count(len(report.differences), "difference"), "error"))
-    snapshot = f", with the snapshot at {report.snapshot:,}" if report.snapshot is not None else ""
-    yield [*line, Styled(snapshot, "faint")]
+    copies = (("snapshot", report.snapshot), ("run records", report.records))
+    compared = [f"the {name} at {at:,}" for name, at in copies if at is not None]
+    yield [*line, Styled(f", with {' and '.join(compared)}" if compared else "", "faint")]
     for each in report.differences:
         yield [Styled(f"  {each.kept} at {each.at}: "), Styled(each.path, "name")]
         yield [Styled("    by the log ", "faint"), Styled(each.folded or "(nothing)")]

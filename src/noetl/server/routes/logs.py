@@ -14,7 +14,8 @@ from litestar.types import ASGIApp
 
 from noetl.api.analysis import FactsPage
 from noetl.api.executions import EventsPage, ExecutionOverviews, LogEntry, LogPage
-from noetl.control.log_pages import SLICE_FACTS, fold_log, read_runs
+from noetl.control.log_pages import SLICE_FACTS, fold_log
+from noetl.control.run_records import RunRecords
 from noetl.engine import Event
 from noetl.engine.state import LIVE
 from noetl.errors import NotFound
@@ -50,7 +51,6 @@ from noetl.views.documents import (
 )
 from noetl.views.fact_lines import FactLine, fact_line
 from noetl.views.log import events_of, name_of, readable
-from noetl.views.runs import Runs
 from noetl.views.stall_reasons import with_reasons
 from noetl.views.state_at import ExecutionMoment, FactDocument, fact_document
 from noetl.views.timeline import TimelineDocument
@@ -116,8 +116,7 @@ async def state(
             return document
         return with_run_reasons(document, await load_show_document(context.runs, context.services, execution_id))
     await _check_exists(context.services, execution_id)
-    runs = Runs(execution_id)
-    await read_runs(context.services.store, runs, at)
+    runs = await RunRecords(context.services.store).read(execution_id, at)
     if runs.state.seq < at:
         detail = f"the log of {execution_id} has the facts 1 to {runs.state.seq}, and no fact {at}"
         raise ApiError(404, "no-such-fact", detail)

@@ -14,7 +14,16 @@ from noetl.engine.facts import Evaluated, Fact, Finished, Processed, Requested
 from noetl.engine.state import Status
 from noetl.errors import NotFound
 from noetl.output import Failure
-from noetl.ports import Append, EventStore, ExecutionFilter, ExecutionHead, FilteredListing, LabelChange, PersonWait
+from noetl.ports import (
+    Append,
+    EventStore,
+    ExecutionFilter,
+    ExecutionHead,
+    FilteredListing,
+    LabelChange,
+    PersonWait,
+    Snapshot,
+)
 from noetl.testing.contracts import error_of, opened_test
 from noetl.testing.contracts.stores import AT, ENDED, HALF, REQUESTED, STRANGE
 
@@ -239,12 +248,15 @@ class ListingContract:
     async def test_only_ended_executions_are_deleted(self, log: ListedLog) -> None:
         await _fill(log)
         ids = [each[0] for each in EXECUTIONS]
+        for id in ids:
+            await log.store.keep(id, Snapshot(1, "s", b"records"), "records")
         assert await log.delete([]) == await log.delete(["unknown", "\0"]) == []
         assert await log.delete(ids) == sorted(["0199-aa", "0200-aa", "0199-a"])
         assert [head.execution_id for head in await log.listing.executions()] == ["0200", "0199-ab"]
         for id in ids:
             kept = id in ("0200", "0199-ab")
             assert (await log.store.status(id) is not None, bool(await log.store.read(id))) == (kept, kept)
+            assert (await log.store.snapshot(id, "records") is not None) == kept
         first = Requested(path="p", digest="d", workload={})
         await _add(log, "0199-aa", AT, first)
         assert len(await log.store.read("0199-aa")) == 2, "the id is free"

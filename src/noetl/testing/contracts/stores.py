@@ -279,6 +279,17 @@ class EventStoreContract:
         await store.keep("e", Snapshot(5, "s2", b"two"))
         assert await store.snapshot("e") == Snapshot(5, "s2", b"two")
 
+    @async_test
+    async def test_states_and_run_records_are_kept_apart(self) -> None:
+        store, owner = await self.owned()
+        await store.append([append(1, owner, facts=9)])
+        state, records = Snapshot(9, "s1", b"one"), Snapshot(3, "r1", b"two")
+        await store.keep("e", state)
+        assert await store.snapshot("e", "records") is None
+        await store.keep("e", records, "records")
+        await store.keep("e", Snapshot(2, "r1", b"old"), "records")
+        assert (await store.snapshot("e"), await store.snapshot("e", "records")) == (state, records)
+
 
 class PartitionedStore(EventStore, Partitions, Protocol):
     """A log that many servers share."""

@@ -16,7 +16,18 @@ from noetl.engine.state import Status
 from noetl.errors import Conflict, Fenced, Rejected, Unavailable
 from noetl.ids import frame_parts
 from noetl.output import Output
-from noetl.ports import Append, Claim, Epoch, Grant, LogRow, OwnedPartitions, Pointer, ReportAnswer, Snapshot
+from noetl.ports import (
+    Append,
+    Claim,
+    Epoch,
+    Grant,
+    LogRow,
+    OwnedPartitions,
+    Pointer,
+    ReportAnswer,
+    Snapshot,
+    SnapshotOf,
+)
 from noetl.testing.simulator.loop import SimLoop
 
 T = TypeVar("T")
@@ -111,11 +122,11 @@ class SimStore:
     async def status(self, execution_id: str) -> Status | None:
         return await self._request(lambda: self.memory.status(execution_id))
 
-    async def snapshot(self, execution_id: str) -> Snapshot | None:
-        return await self._request(lambda: self.memory.snapshot(execution_id))
+    async def snapshot(self, execution_id: str, of: SnapshotOf = "state") -> Snapshot | None:
+        return await self._request(lambda: self.memory.snapshot(execution_id, of))
 
-    async def keep(self, execution_id: str, snapshot: Snapshot) -> None:
-        await self._request(lambda: self.memory.keep(execution_id, snapshot))
+    async def keep(self, execution_id: str, snapshot: Snapshot, of: SnapshotOf = "state") -> None:
+        await self._request(lambda: self.memory.keep(execution_id, snapshot, of))
 
     async def read(self, execution_id: str, after: int = 0, up_to: int | None = None) -> list[LogRow]:
         return await self._request(lambda: self.memory.read(execution_id, after, up_to))
