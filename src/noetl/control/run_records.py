@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from functools import cache
 from typing import Final
 
 import noetl
+from noetl.background import BackgroundTasks
+from noetl.control.live_execution import LiveExecution
 from noetl.control.log_pages import ReadableLog, read_runs
-from noetl.errors import Unavailable
+from noetl.engine import Event
+from noetl.engine.facts import Finished
+from noetl.errors import Damaged, Unavailable
 from noetl.ports import EventStore, Snapshot
 from noetl.slices import in_slices
 from noetl.views.runs import Runs
@@ -58,3 +63,24 @@ class RunRecords:
         with suppress(ValueError):  # a damaged copy: the log is complete
             return thaw_runs(snapshot.body)
         return None
+
+
+class RecordsOfEnded:
+    """Reads long logs as soon as their executions have ended on this server, one at a time."""
+
+    def __init__(self, store: EventStore) -> None:
+        self._records = RunRecords(store)
+        self._one_at_a_time = asyncio.Lock()
+        self._background = BackgroundTasks()
+
+    def on_commit(self, live: LiveExecution, events: list[Event]) -> None:
+        if live.state.seq >= STORED_FACTS_MIN and any(type(event.fact) is Finished for event in events):
+            self._background.spawn(self._read(live.id))
+
+    async def _read(self, execution_id: str) -> None:
+        async with self._one_at_a_time:
+            with suppress(Unavailable, Damaged):  # the first reader sees the error, or reads the whole log
+                await self._records.read(execution_id)
+
+    async def close(self) -> None:
+        await self._background.cancel()

@@ -17,6 +17,7 @@ from noetl.control.current_work import current_work, share_waits
 from noetl.control.live_execution import LiveExecution
 from noetl.control.message_triggers import MessageTriggers
 from noetl.control.refusals import Refusal
+from noetl.control.run_records import RecordsOfEnded
 from noetl.control.triggers import Triggers
 from noetl.defaults import EMBEDDED_SLOTS, POOL
 from noetl.engine import Event
@@ -85,8 +86,9 @@ class LocalServer:
         tools = _installed_tools(settings, served=served)
         kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
+        self._records = RecordsOfEnded(storage.store)
         hooks = RuntimeHooks(
-            on_commit=(self.instruments.on_commit, committed.on_commit, self._publish_commit),
+            on_commit=(self.instruments.on_commit, committed.on_commit, self._publish_commit, self._records.on_commit),
             on_log_line=(self._publish_line,),
             on_unavailable=(self.instruments.on_unavailable,),
         )
@@ -152,6 +154,7 @@ class LocalServer:
 
     async def close(self) -> None:
         await self._background.cancel()
+        await self._records.close()
         await self._messages.close()
         await self.instruments.close()
         await self.runtime.close()

@@ -41,6 +41,7 @@ from noetl.control.ownership import OwnerLink, PartitionOwners
 from noetl.control.playbooks import Playbooks
 from noetl.control.refusals import Refusal, record_refusal
 from noetl.control.retention import delete_expired, delete_results
+from noetl.control.run_records import RecordsOfEnded
 from noetl.control.saved import SavedAtStart
 from noetl.control.triggers import Triggers
 from noetl.defaults import LEASE_S, SETTLE_S, SWEEP_S
@@ -134,6 +135,7 @@ class ServerRuntime:
         self.store = PostgresStore(self.database, PARTITIONS)
         self.instruments = Instrumentation(clock, "server")
         self._measured = MeasuredStore(self.store, self.instruments.metrics, clock)
+        self._records = RecordsOfEnded(self._measured)
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue)
         self.own_slots = OwnSlots()
@@ -192,7 +194,7 @@ class ServerRuntime:
         instruments, clock = self.instruments, self.clock
         queue = MeasuredQueue(self.outbox, instruments.metrics, clock, instruments.pending)
         hooks = ControlHooks(
-            on_commit=(instruments.on_commit, self._committed.on_commit, self._publish_commit),
+            on_commit=(instruments.on_commit, self._committed.on_commit, self._publish_commit, self._records.on_commit),
             on_unavailable=(instruments.on_unavailable,),
             on_load=(self._poll.send,),
             on_start=(Keychain(self._hidden, clock).resolve_for_start, SavedAtStart(PostgresSaved(self.database))),
@@ -411,6 +413,7 @@ class ServerRuntime:
         """Release everything: nothing is lost, and the other servers need not wait for our leases."""
         self.ready = False
         await self._background.cancel()
+        await self._records.close()
         with suppress(Unavailable):
             await self.link_server.close()
         await self.owners.leave()

@@ -7,8 +7,10 @@ from pathlib import Path
 
 from noetl.control.run_records import STORED_FACTS_MIN, RunRecords, records_schema
 from noetl.ports import Snapshot
+from noetl.runtime.local_server import open_local_server
 from noetl.session.local import LocalSession
 from noetl.session.sources import PlaybookFile
+from noetl.slices import turn
 from noetl.views.documents import show_document
 from noetl.views.runs import Runs
 from tests.unit.session.test_log_pages import LOOP, CountedLog
@@ -16,9 +18,12 @@ from tests.unit.session.test_log_pages import LOOP, CountedLog
 ITEMS = STORED_FACTS_MIN // 2  # each has two facts
 
 
+def _loop() -> str:
+    return LOOP.replace("range(2500)", "workload.items").replace("max_in_flight: 4", "max_in_flight: 100")
+
+
 async def _ran(session: LocalSession, items: int) -> str:
-    text = LOOP.replace("range(2500)", "workload.items").replace("max_in_flight: 4", "max_in_flight: 100")
-    execution = await session.start(PlaybookFile("loop.yaml", text.encode()), workload={"items": list(range(items))})
+    execution = await session.start(PlaybookFile("loop.yaml", _loop().encode()), workload={"items": list(range(items))})
     assert (await execution.result(60)).status == "ok"
     await session.store.database.writer.write(lambda cursor: cursor.execute("DELETE FROM run_records") and None)
     return execution.id
@@ -56,6 +61,24 @@ def test_a_second_reader_reads_nothing_again(tmp_path: Path) -> None:
 
             assert await session.delete(id) == 1
             assert await store.snapshot(id, "records") is None
+
+    asyncio.run(work())
+
+
+def test_a_server_reads_a_long_log_when_the_execution_has_ended(tmp_path: Path) -> None:
+    async def work() -> None:
+        async with open_local_server(tmp_path / "a.db") as server:
+            store, playbooks = server.services.store, server.services.playbooks
+            ids = []
+            for items in (50, ITEMS):
+                digest = await playbooks.add(_loop(), None)
+                ids.append(await server.runtime.start(digest, {"items": list(range(items))}))
+                await server.runtime.wait_until_idle(ids[-1])
+            async with asyncio.timeout(60):
+                while (copy := await store.snapshot(ids[1], "records")) is None:
+                    await turn()
+            assert copy.seq > STORED_FACTS_MIN
+            assert await store.snapshot(ids[0], "records") is None
 
     asyncio.run(work())
 
