@@ -50,7 +50,7 @@ chaos: $(READY)  ## kill and starve real processes, embedded and distributed: ab
 docs: $(READY)   ## regenerate the reference pages and build the site into site/
 	@sh scripts/docs
 
-bench: $(READY)  ## measure the published figures; PEERS=1 (or quick) also measures other engines; SMOKE=1 only tries all
+bench: $(READY)  ## measure the published figures; PEERS=1 (or quick) also measures other engines; SMOKE=1 only tries all, at most 3 minutes
 	@PEERS=$(PEERS) SMOKE=$(SMOKE) sh scripts/bench
 
 clean:           ## remove everything that make created

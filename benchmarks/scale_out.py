@@ -1,4 +1,4 @@
-"""Throughput of 1, 2 and 4 servers with 2, 4 and 8 workers. `python -m benchmarks.scale_out` prints a Markdown table.
+"""Throughput of 1, 2 and 4 servers with 2, 4 and 8 workers.
 
 The tasks wait for a slow HTTP server, so that the cores of one machine do not limit them: the slots do. The last
 figures are of a server that joins and leaves under load.
@@ -27,7 +27,6 @@ from benchmarks.distributed import open_trial_cluster
 from benchmarks.embedded import HEAD, page_server
 from benchmarks.sizes import scaled
 from noetl.client import Client
-from noetl.defaults import LEASE_S
 from noetl.errors import Unavailable
 from noetl.link.messages import PARTITIONS
 
@@ -63,30 +62,21 @@ class Measured(NamedTuple):
     bound: float  # tasks/s, if every slot had a task all the time
     spread: float  # of the facts that servers have committed for executions without tasks: (most - least) / mean
 
-    def __str__(self) -> str:
-        share = f"{self.rate / self.bound:.0%}"
-        spread = "" if self.servers == 1 else f"{self.spread:.0%}"
-        return f"| {self.servers} | {self.workers} | {self.rate:,.0f} | {self.bound:,.0f} | {share} | {spread} |"
+    def rows(self) -> Iterator[Row]:
+        name = f"scale-out: {self.servers} servers, {self.workers} workers"
+        yield name, self.rate, "tasks/s"
+        yield f"{name}, of the bound by slots", 100 * self.rate / self.bound, "%"
+        if self.servers > 1:
+            yield f"{name}, spread of the load over servers", 100 * self.spread, "%"
 
 
 def measure() -> Iterator[Row]:
-    for each in _measured():
-        if isinstance(each, Measured):
-            name = f"scale-out: {each.servers} servers, {each.workers} workers"
-            yield name, each.rate, "tasks/s"
-            yield f"{name}, of the bound by slots", 100 * each.rate / each.bound, "%"
-            if each.servers > 1:
-                yield f"{name}, spread of the load over servers", 100 * each.spread, "%"
-        else:
-            yield each
-
-
-def _measured() -> Iterator[Measured | Row]:
     with tempfile.TemporaryDirectory(prefix="noetl-bench-") as folder, ExitStack() as stack:
         url = stack.enter_context(page_server())
         cluster = stack.enter_context(open_trial_cluster(Path(folder), workers=WORKERS[0], slots=SLOTS))
         load = _Load(cluster, url)
-        yield from _combinations(load, stack)
+        for each in _combinations(load, stack):
+            yield from each.rows()
         yield from asyncio.run(_join_and_leave(load))
 
 
@@ -226,21 +216,3 @@ async def _join_and_leave(load: _Load) -> list[Row]:
         ("scale-out: executions while a server joins and leaves, all ended", len(spent), ""),
         ("scale-out: longest of them beyond the usual time", max(spent) - max(usual), "s"),
     ]
-
-
-def main() -> None:
-    print("| servers | workers | tasks/s | bound by the slots | reached | spread of the load over servers |")
-    print("|---|---|---|---|---|---|")
-    rows = []
-    for each in _measured():
-        if isinstance(each, Measured):
-            print(each, flush=True)
-        else:
-            rows.append(each)
-    ended, longer_s = rows[0][1], rows[1][1]
-    print(f"\nWhile a server joined and left, {ended:,.0f} executions ended. The longest one took {longer_s:.1f} s")
-    print(f"longer than without this change; a lease is {LEASE_S:g} s.")
-
-
-if __name__ == "__main__":
-    main()

@@ -267,7 +267,10 @@ def _goals(report: Report) -> Iterator[str]:
 
 
 def _own(report: Report) -> Iterator[str]:
-    """What `python -m benchmarks` measures without other systems."""
+    """What `python -m benchmarks` measures without other systems.
+
+    Raises ValueError when a goal is missed and nothing says what the profile shows.
+    """
     shown = {
         name: figure
         for name, figure in report.own.items()
@@ -279,10 +282,16 @@ def _own(report: Report) -> Iterator[str]:
     days = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     yield "## More figures of NoETL"
     yield _wrapped(f"Measured by `python -m benchmarks` on the same machine ({days}), without other systems.")
+    parts = {name: reached(name, figure.value) for name, figure in shown.items()}
+    missed = {name: _profile(name) for name, part in parts.items() if part is not None and part < 1}
+    if unknown := [name for name, profile in missed.items() if not profile]:
+        raise ValueError(
+            f"missed goals without a text in OWN_PROFILES of benchmarks/peers/page.py: {'; '.join(unknown)}. "
+            "Profile them, add what you see, and run `python -m benchmarks.against --page`"
+        )
     lines = ["| | goal | figure | reached | what the profile shows |", "|---|---|---|---|---|"]
     for name, (value, unit, _) in shown.items():
-        part = reached(name, value)
-        profile = "" if part is None or part >= 1 else _profile(name)
+        part, profile = parts[name], missed.get(name, "")
         share = "" if part is None else _percent(part) if part < 1 else "yes"
         lines.append(f"| {name} | {goal_of(name)} | {value:,.4g} {unit} | {share} | {profile} |")
     yield "\n".join(lines)

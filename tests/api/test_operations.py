@@ -137,7 +137,7 @@ def test_the_history_of_a_server_has_rates_and_alerts(tmp_path: Path) -> None:
 
 
 def test_frames_that_wait_for_the_share_of_their_execution_say_so(tmp_path: Path) -> None:
-    why = 'waits for a slot: holds 6 of the 8 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+    why = 'waits for a slot: the execution holds 6 of the 8 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
 
     async def work(server: ApiServer) -> None:
         dispatch = server.runtime.control.dispatch

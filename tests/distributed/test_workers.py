@@ -67,7 +67,7 @@ def test_each_server_lists_what_workers_run_for_all_servers(tmp_path: Path) -> N
 
 
 def test_each_server_says_that_an_execution_holds_its_share(tmp_path: Path) -> None:
-    why = 'waits for a slot: holds 6 of the 8 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+    why = 'waits for a slot: the execution holds 6 of the 8 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
     size = ClusterSize(servers=2, workers=1, slots=8, variables={"NOETL_SLOT_RESERVE": "0.25"})
     with open_cluster(tmp_path, size) as cluster:
         wide = asyncio.run(cluster.start(WIDE, {"file": str(tmp_path / "file")}))

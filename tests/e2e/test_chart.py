@@ -12,13 +12,17 @@ from typing import Any
 
 import pytest
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 import noetl
 from noetl.runtime.adapters import nats_configuration
 from noetl.runtime.settings import variables
+from noetl.telemetry.metrics import make_registry
 from tests.e2e.full_nats import SERVER, full_nats, needs_busybox
 from tests.e2e.processes import ROOT
 from tests.e2e.test_deploy import DEPLOY, parsed
+from tests.unit.telemetry.runtimes import ID, MeasuredRuntime, run_in
+from tests.unit.telemetry.runtimes import rendered as metrics_page
 
 CHART = DEPLOY / "helm" / "noetl"
 HELM = Path(sys.executable).with_name("helm")
@@ -34,6 +38,22 @@ metrics:
   serviceMonitor: {enabled: true, tokenSecret: scrape, labels: {release: prometheus}}
   rules: {enabled: true}
   dashboard: {enabled: true}
+"""
+
+AUTOSCALED = """\
+pools:
+  default: {autoscaling: {enabled: true}}
+  gpu: {slots: 2, autoscaling: {enabled: true, minReplicas: 0, maxReplicas: 4, framesPerWorker: 8}}
+  big_mem: {slots: 3, autoscaling: {enabled: true}}
+  fixed: {replicas: 5}
+autoscaling: {prometheus: "http://prometheus:9090", cooldownPeriod: 60}
+"""
+POOL_LOOP = """\
+workflow:
+- step: start
+  loop: {in: "{{ [1, 2, 3] }}", iterator: n, spec: {mode: parallel, max_in_flight: 3}}
+  spec: {pool: %s}
+  tool: {kind: noop}
 """
 
 needs_helm = pytest.mark.skipif(not HELM.exists(), reason="helm is installed on Linux on x86_64 only")
@@ -54,11 +74,20 @@ def rendered(*arguments: object) -> list[dict[str, Any]]:
     return [found for found in yaml.safe_load_all(done.stdout) if found]
 
 
+def rendered_with(folder: Path, values: str, pools: list[str]) -> list[dict[str, Any]]:
+    (folder / "values.yaml").write_text(values)
+    (folder / "users.conf").write_text(nats_configuration(pools))
+    return rendered("-f", folder / "values.yaml", "--set-file", f"nats.users={folder / 'users.conf'}")
+
+
 @pytest.fixture
 def extended(tmp_path: Path) -> list[dict[str, Any]]:
-    (tmp_path / "values.yaml").write_text(EXTENDED)
-    (tmp_path / "users.conf").write_text(nats_configuration(["default", "gpu"]))
-    return rendered("-f", tmp_path / "values.yaml", "--set-file", f"nats.users={tmp_path / 'users.conf'}")
+    return rendered_with(tmp_path, EXTENDED, ["default", "gpu"])
+
+
+@pytest.fixture
+def autoscaled(tmp_path: Path) -> list[dict[str, Any]]:
+    return rendered_with(tmp_path, AUTOSCALED, ["default", "gpu", "big_mem", "fixed"])
 
 
 def by_name(documents: list[dict[str, Any]], kind: str) -> dict[str, dict[str, Any]]:
@@ -211,6 +240,63 @@ def test_no_container_has_more_rights_than_it_needs() -> None:
                 "capabilities": {"drop": ["ALL"]},
             }
             assert container["resources"]["limits"]
+
+
+@needs_helm
+def test_every_pool_with_autoscaling_has_limits_and_a_deployment_without_replicas(
+    autoscaled: list[dict[str, Any]],
+) -> None:
+    deployments = by_name(autoscaled, "Deployment")
+    found = {}
+    for each in by_name(autoscaled, "ScaledObject").values():
+        spec = each["spec"]
+        target = deployments[spec["scaleTargetRef"]["name"]]["spec"]
+        assert "replicas" not in target, "helm upgrade would undo the scaling"
+        (container,) = target["template"]["spec"]["containers"]
+        (trigger,) = spec["triggers"]
+        assert (trigger["type"], trigger["metadata"]["serverAddress"]) == ("prometheus", "http://prometheus:9090")
+        assert spec["cooldownPeriod"] == 60
+        limits = (spec["minReplicaCount"], spec["maxReplicaCount"], trigger["metadata"]["threshold"])
+        found[parsed(container["args"])["pool"]] = limits
+    assert found == {"default": (1, 10, "16"), "gpu": (0, 4, "8"), "big_mem": (1, 10, "3")}
+    assert deployments["noetl-worker-fixed"]["spec"]["replicas"] == 5
+
+
+@needs_helm
+def test_autoscaling_counts_the_waiting_and_the_running_frames_of_its_pool(autoscaled: list[dict[str, Any]]) -> None:
+    deployments = by_name(autoscaled, "Deployment")
+    for each in by_name(autoscaled, "ScaledObject").values():
+        target = deployments[each["spec"]["scaleTargetRef"]["name"]]["spec"]
+        pool = parsed(target["template"]["spec"]["containers"][0]["args"])["pool"]
+        query = each["spec"]["triggers"][0]["metadata"]["query"]
+        assert counts_of_frames(query, pool) == [3, 3, 3]
+
+
+def counts_of_frames(query: str, pool: str) -> list[float]:
+    """What Prometheus answers while none, one and all of three frames of a pool run.
+
+    Only a sum over one selector is understood: a server exports no pool whose number is 0, and in PromQL a sum of
+    two metrics is empty when one of them is.
+    """
+    selector = re.fullmatch(r'sum\(\{__name__=~"([^"]+)", pool="([^"]+)"\}\)', query)
+    assert selector is not None, query
+    names, wanted = selector.groups()
+
+    def answer(measured: MeasuredRuntime) -> float:
+        families = text_string_to_metric_families(metrics_page(make_registry(measured.metrics))[0].decode())
+        found = [sample for family in families for sample in family.samples if re.fullmatch(names, sample.name)]
+        return sum(sample.value for sample in found if sample.labels["pool"] == wanted)
+
+    async def work(measured: MeasuredRuntime) -> list[float]:
+        await measured.start("p")
+        counts = [answer(measured)]
+        await measured.link.begin(ID, "start#1[0]", "w")
+        counts.append(answer(measured))
+        for frame in ("start#1[1]", "start#1[2]"):
+            await measured.link.begin(ID, frame, "w")
+        return [*counts, answer(measured)]
+
+    return run_in(MeasuredRuntime(p=POOL_LOOP % pool), work, slots=0)
 
 
 @pytest.mark.parametrize(

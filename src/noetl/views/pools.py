@@ -41,6 +41,6 @@ def share_reasons(waits: Iterable[ShareWait], load_of: Callable[[str], PoolLoad]
         slots = load_of(wait.pool).slots
         if wait.share < slots:
             share = "its share" if wait.held == wait.share else f"its share is {wait.share}"
-            held = f'holds {wait.held} of the {slots} slots of the pool "{wait.pool}"'
+            held = f'the execution holds {wait.held} of the {slots} slots of the pool "{wait.pool}"'
             found |= dict.fromkeys(wait.runs, f"waits for a slot: {held}, {share} (NOETL_SLOT_RESERVE)")
     return found

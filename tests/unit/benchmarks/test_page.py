@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.goals import OwnFigure
 from benchmarks.peers.chart import draw, read_table
 from benchmarks.peers.engines import ALL
 from benchmarks.peers.orders import Measured
-from benchmarks.peers.page import Report, render
+from benchmarks.peers.page import GOALS, PROFILES, Report, render
 
 FIGURES = {
     ("floor", "rows"): {0: Measured(5_000), 1: Measured(4_000), 2: Measured(6_000)},
@@ -117,3 +119,19 @@ def test_own_figures_have_their_goals_and_a_missed_one_says_what_the_profile_sho
     assert rows(page, "embedded: W6 100 executions")[0][:2] == ["", "5.4 s"]
     assert not rows(page, "webhooks: 200 a second, median")  # it has no goal
     assert "More figures" not in render(REPORT)
+
+
+def test_a_missed_goal_that_nobody_has_profiled_is_an_error() -> None:
+    own = {
+        "webhooks: 200 a second, p99": OwnFigure(101, "ms", "2026-11-18"),
+        "neighbours: beside tokens without end, p99 against alone": OwnFigure(2.1, "x", "2026-11-18"),
+        "large: list": OwnFigure(0.6, "s", "2026-11-18"),
+        "large: list of errors": OwnFigure(0.5, "s", "2026-11-18"),
+    }
+    with pytest.raises(ValueError, match=r"missed goals without a text .*: webhooks: 200 a second, p99; large: list\."):
+        render(REPORT._replace(own=own))
+
+
+def test_every_goal_of_a_workload_has_a_profile() -> None:
+    assert set(PROFILES) == {(engine, workload) for engine, goals in GOALS.items() for workload in goals}
+    assert all(PROFILES.values())

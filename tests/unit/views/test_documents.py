@@ -273,7 +273,9 @@ def test_a_run_whose_frames_wait_for_the_share_of_the_execution_says_so() -> Non
     document = show_document(read_runs("e", player.log))
     waits = [ShareWait("default", 28, 28, ("start#1",))]
     told = with_pool_reasons(document, player.program, lambda _: PoolLoad(2, 32, 30), waits)
-    words = 'waits for a slot: holds 28 of the 32 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+    words = (
+        'waits for a slot: the execution holds 28 of the 32 slots of the pool "default", its share (NOETL_SLOT_RESERVE)'
+    )
     assert [step.why for step in told.steps] == [words]
     other = [ShareWait("default", 28, 28, ("other#1",))]
     assert with_pool_reasons(document, player.program, lambda _: PoolLoad(2, 32, 30), other) == document

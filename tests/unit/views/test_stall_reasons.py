@@ -59,8 +59,11 @@ def test_a_run_that_is_due_names_its_pool(load: PoolLoad, words: str | None) -> 
 @pytest.mark.parametrize(
     ("wait", "words"),
     [
-        (ShareWait("gpu", 28, 28, ("start#1",)), 'holds 28 of the 32 slots of the pool "gpu", its share'),
-        (ShareWait("gpu", 30, 28, ("start#1",)), 'holds 30 of the 32 slots of the pool "gpu", its share is 28'),
+        (ShareWait("gpu", 28, 28, ("start#1",)), 'the execution holds 28 of the 32 slots of the pool "gpu", its share'),
+        (
+            ShareWait("gpu", 30, 28, ("start#1",)),
+            'the execution holds 30 of the 32 slots of the pool "gpu", its share is 28',
+        ),
         (ShareWait("gpu", 32, 32, ("start#1",)), None),  # the share is the whole pool
         (ShareWait("gpu", 28, 28, ("other#1",)), None),
     ],

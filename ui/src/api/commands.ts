@@ -67,6 +67,18 @@ export function heldAs({ status, why }: Held): string | null {
 /** The reason of a run whose frames wait because the execution holds its share of a pool; its other frames run. */
 export const waitsForShare = (why?: string | null): boolean => why?.startsWith("waits for a slot") === true;
 
+interface Waiting {
+  status: string;
+  why?: string | null;
+  iterations?: unknown; // null: no loop
+}
+
+/** What a run waits for, after the name of its step. Of a loop that runs, only some iterations wait for the share. */
+export function reasonOf({ status, why, iterations }: Waiting): string {
+  const text = why ?? "";
+  return waitsForShare(why) && status === "running" && iterations != null ? text.replace("waits", "has iterations that wait") : text;
+}
+
 export const isHeld = (state: Held): boolean => heldAs(state) !== null;
 
 const REFUSED_FACTS = 3; // a refused request has three facts: requested, evaluated, processed

@@ -1,4 +1,5 @@
 import { type MouseEvent, memo, useEffect, useRef } from "react";
+import { waitsForShare } from "../../api/commands";
 import type { RunBar, StepLine, Timeline } from "../../api/types";
 import { duration, secondsBetween } from "../../design/time";
 import { coloursOf, paintProgress, paintRun, prepareCanvas } from "./canvas";
@@ -26,7 +27,8 @@ export function summaryOf(runs: readonly RunBar[], until: number): string {
   if (last === undefined) return "";
   const seconds = last.started_at == null ? null : secondsBetween(last.started_at, last.ended_at ?? until);
   const { iterations } = last;
-  if (last.why != null && last.ended_at == null) return last.why;
+  const advances = last.status === "running" && waitsForShare(last.why);
+  if (last.why != null && last.ended_at == null && !advances) return last.why;
   const failed = iterations == null || iterations.failed === 0 ? "" : ` · ${iterations.failed.toLocaleString()} failed`;
   const counted = iterations == null ? "" : ` · ${iterations.succeeded.toLocaleString()}/${iterations.count.toLocaleString()}${failed}`;
   return `${duration(seconds)}${counted}${runs.length > 1 ? ` · ×${runs.length}` : ""}`;

@@ -1,5 +1,5 @@
 import { useState } from "react";
-import { sendCommand, heldAs, isHeld, isLive, waitsForShare } from "../../api/commands";
+import { sendCommand, heldAs, isHeld, isLive, reasonOf, waitsForShare } from "../../api/commands";
 import type { RunBar, Timeline } from "../../api/types";
 import { Link } from "../../app/router";
 import { useHasScope } from "../../app/session";
@@ -85,7 +85,7 @@ function RunSummary({ run, timeline }: { run: RunBar; timeline: Timeline }) {
     <div className="row wrap">
       <StatusBadge status={statusNow(run, timeline)} />
       {run.handled === true && <span className="mini" title="An arc handles the failure">handled</span>}
-      {run.why != null && <span>{run.why}</span>}
+      {run.why != null && <span>{reasonOf(run)}</span>}
       {run.ended_at != null === (run.status !== "running") && <span className="numbers">{duration(seconds)}</span>}
       {iterations != null && <IterationCounts run={run} iterations={iterations} />}
       {(run.lost ?? 0) > 0 && <span className="soft">{run.lost === 1 ? "1 lost worker" : `${run.lost?.toLocaleString()} lost workers`}</span>}

@@ -1,6 +1,6 @@
 import { memo } from "react";
 import { get } from "../../api/client";
-import { isInterrupted, isLive, waitsForShare } from "../../api/commands";
+import { isInterrupted, isLive, reasonOf, waitsForShare } from "../../api/commands";
 import type { Connection } from "../../api/stream";
 import type { Head, Timeline } from "../../api/types";
 import { useResource } from "../../api/useResource";
@@ -42,7 +42,7 @@ const SHOWN_STALLS = 3;
 /** Why nothing happens: the whole execution does not advance, or steps wait for workers or slots. */
 export function Stalls({ timeline }: { timeline: Timeline }) {
   const runs = timeline.steps.flatMap((line) => line.runs).filter(({ why }) => why?.startsWith("waits for a worker") === true || waitsForShare(why));
-  const reasons = timeline.why != null ? [timeline.why] : runs.map((run) => `${run.step} ${run.why ?? ""}`);
+  const reasons = timeline.why != null ? [timeline.why] : runs.map((run) => `${run.step} ${reasonOf(run)}`);
   if (reasons.length === 0) return null;
   return (
     <p className="notice waiting lost" role="status">

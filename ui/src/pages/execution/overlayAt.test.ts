@@ -140,7 +140,7 @@ test("a step whose runs cannot advance waits, and says why", () => {
 });
 
 test("a step runs while some of its iterations wait for the share of the execution", () => {
-  const why = 'waits for a slot: holds 28 of the 32 slots of the pool "gpu", its share (NOETL_SLOT_RESERVE)';
+  const why = 'waits for a slot: the execution holds 28 of the 32 slots of the pool "gpu", its share (NOETL_SLOT_RESERVE)';
   const stateOf = (status: string) => {
     const line = stepLine("a", [sample(5, { [status]: 1 })], [runBar("a#1", { status, why })]);
     return overlayAt(timelineOf({ steps: [line], status: "running" }), graphOf(), 10).steps.get("a");

@@ -101,8 +101,8 @@ export function Charts() {
           {chart("Executions failed per minute", (each) => each.failed_per_min, number)}
           {chart("Facts per second", (each) => each.facts_per_s, number)}
           {chart("Executions in memory", (each) => each.live, number)}
-          {chart("Frames waiting for a worker", (each) => each.waiting, number)}
-          {chart("Age of the first waiting frame", (each) => each.oldest_s, duration)}
+          {chart("Frames waiting", (each) => each.waiting, number)}
+          {chart("Age of the first frame in the queue", (each) => each.oldest_s, duration)}
           {chart("Frames that workers run", (each) => each.busy, number)}
           {chart("Average commit", (each) => each.commit_ms ?? null, ms)}
           {chart("Average response of the API", (each) => each.request_ms ?? null, ms)}

@@ -93,12 +93,12 @@ function Metrics({ samples }: { samples: Sample[] }) {
       ["average task duration", average("noetl_task_seconds")],
       ["average step wait", average("noetl_step_wait_seconds")],
       ["pending timers", count("noetl_timers")],
+      ["frames lost", count("noetl_frames_lost_total")],
     ]],
     ["Storage", [
       ["average commit time", average("noetl_store_append_seconds")],
       ["requests without an answer", count("noetl_store_unavailable_total")],
       ["stale writes refused", count("noetl_stale_writes_refused_total")],
-      ["frames lost", count("noetl_frames_lost_total")],
     ]],
     ["API", [
       ["requests", count("noetl_api_request_seconds_count")],

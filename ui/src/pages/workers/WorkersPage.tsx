@@ -1,3 +1,4 @@
+import { Fragment } from "react";
 import { get } from "../../api/client";
 import type { PoolStatus, RunningFrame, WorkerStatus } from "../../api/types";
 import { useInterval } from "../../api/useInterval";
@@ -13,7 +14,8 @@ import { useNow } from "../../design/useNow";
 import "./workers.css";
 
 const REFRESH_MS = 3000;
-const SHOWN_MAX = 20; // running frames of one worker
+const EXECUTIONS_MAX = 20; // that are listed for one worker
+const FRAMES_MAX = 3; // of one of them, so that a loop does not hide the others
 
 /** The address of NATS is that of the servers: people replace it, or leave it out where NOETL_NATS is set. */
 const workerCommand = (pool: string): string => `noetl worker --nats nats://host:4222${pool === "default" ? "" : ` --pool ${pool}`}`;
@@ -69,7 +71,7 @@ function Pools({ pools }: { pools: readonly PoolStatus[] }) {
             <h2 className="grow">{each.pool}</h2>
             <span className="soft">{each.workers} {each.workers === 1 ? "worker" : "workers"}</span>
           </div>
-          {each.slots > 0 && <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} />}
+          {each.slots > 0 && <Load name={`Pool ${each.pool}`} busy={each.busy} slots={each.slots} unit="slots" />}
           <Share share={each.share ?? null} slots={each.slots} />
           <Backlog waiting={each.waiting ?? 0} oldest={each.oldest_s ?? null} slots={each.slots} />
           {each.workers === 0 && (
@@ -87,7 +89,7 @@ function Pools({ pools }: { pools: readonly PoolStatus[] }) {
 /** The limit of one execution, where it is less than the pool. */
 function Share({ share, slots }: { share: number | null; slots: number }) {
   if (share === null || share >= slots) return null;
-  return <p className="soft" title="Its other frames wait, so that a long loop does not delay small executions (NOETL_SLOT_RESERVE)">one execution holds at most {share}</p>;
+  return <p className="soft" title="So that a long loop does not delay small executions; NOETL_SLOT_RESERVE changes it">one execution holds at most {share}; the rest is left to others</p>;
 }
 
 function Backlog({ waiting, oldest, slots }: { waiting: number; oldest: number | null; slots: number }) {
@@ -102,21 +104,39 @@ function Backlog({ waiting, oldest, slots }: { waiting: number; oldest: number |
 function Running({ frames, busy }: { frames: readonly RunningFrame[]; busy: number }) {
   const now = useNow(1000, frames.length > 0);
   const justBegun = Math.max(0, busy - frames.length);
+  const executions = [...byExecution(frames).values()];
+  const others = executions.length - EXECUTIONS_MAX;
   return (
     <>
       <ul className="running-frames">
-        {frames.slice(0, SHOWN_MAX).map((each) => (
-          <li key={`${each.execution_id} ${each.frame}`}>
-            <Link className="inline-link" to={`/executions/${each.execution_id}`} title={each.execution_id}>{each.path}</Link>{" "}
-            <code>{each.frame}</code> {each.task != null && <span className="soft">{each.task}</span>}{" "}
-            <span className="faint numbers" title={wholeTime(each.since)}>{duration(Math.max(0, secondsBetween(each.since, now)))}</span>
-          </li>
+        {executions.slice(0, EXECUTIONS_MAX).map((all) => (
+          <Fragment key={all[0]?.execution_id}>
+            {all.slice(0, FRAMES_MAX).map((each) => (
+              <li key={each.frame}>
+                <Link className="inline-link" to={`/executions/${each.execution_id}`} title={each.execution_id}>{each.path}</Link>{" "}
+                <code>{each.frame}</code> {each.task != null && <span className="soft">{each.task}</span>}{" "}
+                <span className="faint numbers" title={wholeTime(each.since)}>{duration(Math.max(0, secondsBetween(each.since, now)))}</span>
+              </li>
+            ))}
+            {all.length > FRAMES_MAX && <li className="faint">and {all.length - FRAMES_MAX} more of this execution</li>}
+          </Fragment>
         ))}
       </ul>
-      {frames.length > SHOWN_MAX && <p className="faint">and {frames.length - SHOWN_MAX} more</p>}
+      {others > 0 && <p className="faint">and {others === 1 ? "1 more execution" : `${others} more executions`}</p>}
       {justBegun > 0 && frames.length === 0 && <p className="faint">{justBegun} just begun</p>}
     </>
   );
+}
+
+/** Executions in the order of their first frames. */
+function byExecution(frames: readonly RunningFrame[]): Map<string, RunningFrame[]> {
+  const found = new Map<string, RunningFrame[]>();
+  for (const each of frames) {
+    const known = found.get(each.execution_id);
+    if (known === undefined) found.set(each.execution_id, [each]);
+    else known.push(each);
+  }
+  return found;
 }
 
 function WorkerList({ status }: { status: WorkerStatus }) {
@@ -126,9 +146,9 @@ function WorkerList({ status }: { status: WorkerStatus }) {
         <thead>
           <tr>
             <th scope="col">Worker</th>
-            <th scope="col">Pool</th>
-            <th scope="col">Busy</th>
             <th scope="col">Runs now</th>
+            <th scope="col">Busy</th>
+            <th scope="col">Pool</th>
             <th scope="col">Host</th>
             <th scope="col">Version</th>
             <th scope="col">Last seen</th>
@@ -142,9 +162,9 @@ function WorkerList({ status }: { status: WorkerStatus }) {
                 <span className="mono">{each.name}</span>{" "}
                 {each.leaving && <span title="It finishes what it runs, and takes nothing new"><Badge tone="waiting">leaving</Badge></span>}
               </td>
-              <td>{each.pool}</td>
-              <td><Load name={each.name} busy={each.busy} slots={each.slots} /></td>
               <td><Running frames={each.running ?? []} busy={each.busy} /></td>
+              <td><Load name={each.name} busy={each.busy} slots={each.slots} /></td>
+              <td>{each.pool}</td>
               <td className="soft">{each.host}, process {each.pid}</td>
               <td>{each.version}</td>
               <td title={wholeTime(each.at)}>{shortTime(each.at)}</td>
@@ -157,11 +177,11 @@ function WorkerList({ status }: { status: WorkerStatus }) {
   );
 }
 
-function Load({ name, busy, slots }: { name: string; busy: number; slots: number }) {
+function Load({ name, busy, slots, unit }: { name: string; busy: number; slots: number; unit?: string }) {
   return (
     <div className="row load">
       <meter aria-label={`${name}: running calls`} min={0} max={Math.max(1, slots)} value={busy} />
-      <span className="numbers">{busy} of {slots}</span>
+      <span className="numbers">{busy} of {slots} {unit}</span>
     </div>
   );
 }
