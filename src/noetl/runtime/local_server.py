@@ -22,6 +22,7 @@ from noetl.control.triggers import Triggers
 from noetl.defaults import EMBEDDED_SLOTS, POOL
 from noetl.engine import Event
 from noetl.engine.facts import Requested
+from noetl.playbook.kinds import Kinds
 from noetl.ports import CurrentWork, ExecutionFilter, ExecutionHead, FeedEvent, WorkerInfo
 from noetl.runtime.embedded import EMBEDDED_WORKER, EmbeddedRuntime, LocalStore, RuntimeHooks, open_local_store
 from noetl.runtime.instrumentation import Instrumentation
@@ -97,11 +98,18 @@ class LocalServer:
         self.instruments.read_gauges(control)
         ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
         self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
-        fetch_secret = Keychain(self.runtime.providers, clock).get
+        self._fetch_secret = Keychain(self.runtime.providers, clock).get
         self._messages = LazyMessages(nats, AddressPolicy.of_server(settings.networks), clock)
-        self._message_triggers = MessageTriggers(self.triggers, self._messages, fetch_secret, clock)
-        self.services = Services(
-            link=self.runtime.control,
+        self._message_triggers = MessageTriggers(self.triggers, self._messages, self._fetch_secret, clock)
+        self._storage = storage
+        self._served = served
+        self._background = BackgroundTasks()
+        self.services = self._make_services(tools, kinds, committed, clock)
+
+    def _make_services(self, tools: Tools, kinds: Kinds, committed: CommittedLogs, clock: Clock) -> Services:
+        storage, control = self._storage, self.runtime.control
+        return Services(
+            link=control,
             store=storage.store,
             committed=committed,
             listing=storage.listing,
@@ -122,7 +130,7 @@ class LocalServer:
             is_ready=lambda: True,
             delete=storage.retention.delete,
             triggers=self.triggers,
-            fetch_secret=fetch_secret,
+            fetch_secret=self._fetch_secret,
             saved=storage.saved,
             limits=storage.limits,
             current_work=self._current_work,
@@ -130,7 +138,6 @@ class LocalServer:
             share_waits=self._share_waits,
             resume_orphan=self._adopt,
         )
-        self._storage, self._served, self._background = storage, served, BackgroundTasks()
 
     def _publish_commit(self, live: LiveExecution, events: list[Event]) -> None:
         if events:

@@ -167,8 +167,7 @@ class ServerRuntime:
         self.instruments.read_gauges(self.control, self.registry)
         self.instruments.metrics.process.partitions.read_from(lambda: len(self.owners.owned))
         self.triggers = self._make_triggers()
-        messages = NatsMessages(self.connection, AddressPolicy.of_server(settings.networks), clock)
-        self._message_triggers = MessageTriggers(self.triggers, messages, Keychain(self._hidden, clock).get, clock)
+        self._message_triggers = self._make_message_triggers(settings)
         self.link_server = self._make_link_server(keys.server)
         self._background = BackgroundTasks(on_error)
         self.ready = False
@@ -214,6 +213,10 @@ class ServerRuntime:
         store, control = PostgresTriggers(self.database), self.control
         ports = (store, self.playbooks, self.link, self._measured)
         return Triggers(*ports, self.clock, now=control.now, owns=self.owners.owns)
+
+    def _make_message_triggers(self, settings: Settings) -> MessageTriggers:
+        messages = NatsMessages(self.connection, AddressPolicy.of_server(settings.networks), self.clock)
+        return MessageTriggers(self.triggers, messages, Keychain(self._hidden, self.clock).get, self.clock)
 
     def _make_link_server(self, key: LinkKey | None) -> LinkServer:
         instruments = self.instruments
