@@ -105,7 +105,11 @@ CLAIMS = """\
   two rounds) and slower in W2 to W5.
 - No system was tuned: all use their default settings, except where stated above.
 - Only Python is measured. Restate has SDKs for other languages, and its server is designed for many machines.
-- Hatchet, Kestra and Windmill are missing: PyPI, npm and Debian have only their clients, not their servers.
+- Hatchet, Kestra and Windmill are missing, because the machine of these measurements installs packages only from
+  PyPI, npm and Debian. A search by name found only clients there: on PyPI `hatchet-sdk`, `kestra` and `wmill`, on
+  npm `@hatchet-dev/typescript-sdk`, `@kestra-io/kestra-sdk`, `windmill-client` and `windmill-cli`, in Debian
+  nothing. Their servers are container images or downloads from other sites, also the engine that `hatchet-sdk`
+  can start, which it downloads from GitHub. Other registries and builds from source were not tried.
 - Figures differ between machines, and between days on one machine. Compare the ratios.
 
 ## How to reproduce it
