@@ -33,9 +33,10 @@ from benchmarks.embedded import (
     WAITS,
     WAITS_EACH,
     chain,
-    over_waits,
     page_server,
+    waits_rows,
 )
+from benchmarks.peers.orders import Measured, waited, waiting_url
 from benchmarks.sizes import scaled
 from noetl.client import Client
 
@@ -63,9 +64,7 @@ def _measured(name: str, workers: int, server_slots: int) -> Iterator[Row]:
         yield f"{name}: W3 p50", median(p50 for _, p50, _ in many), "s"
         yield f"{name}: W3 p99", median(p99 for _, _, p99 in many), "s"
         yield f"{name}: W4 50 × 20 pages, 10 at once", _median(told, w4), "pages/s"
-        total, overhead = asyncio.run(_with(told, w6))
-        yield f"{name}: W6 100 executions of 100 tasks that wait 50 ms", total, "s"
-        yield f"{name}: W6 time of a task beyond its 50 ms, p50", overhead, "ms"
+        yield from waits_rows(name, asyncio.run(_with(told, w6)))
 
 
 def _median(told: dict[str, Any], work: Callable[[Client], Coroutine[Any, Any, float]]) -> float:
@@ -116,10 +115,13 @@ async def _commits(folder: str) -> float:
 async def _run(client: Client, text: str, workload: dict[str, Any] | None = None) -> float:
     registered = await client.register(text)
     begun = time.perf_counter()
-    run = await client.run(registered.path, workload or {}, timeout_s=WAIT_S)
-    spent = time.perf_counter() - begun
+    await _finish(client, registered.path, workload)
+    return time.perf_counter() - begun
+
+
+async def _finish(client: Client, path: str, workload: dict[str, Any] | None = None) -> None:
+    run = await client.run(path, workload or {}, timeout_s=WAIT_S)
     assert run.status == "ok", run
-    return spent
 
 
 async def w1(client: Client) -> float:
@@ -135,8 +137,7 @@ async def w3(client: Client) -> tuple[float, float, float]:
     spent: list[float] = []
 
     async def one() -> None:
-        run = await client.run(registered.path, {}, timeout_s=WAIT_S)
-        assert run.status == "ok", run
+        await _finish(client, registered.path)
         spent.append(time.perf_counter() - begun)
 
     begun = time.perf_counter()
@@ -151,9 +152,9 @@ async def w4(client: Client) -> float:
         return 50 * 20 / await _run(client, PAGES, {"url": url})
 
 
-async def w6(client: Client) -> tuple[float, float]:
+async def w6(client: Client) -> Measured:
     with page_server() as url:
-        await _run(client, WAITS, {"url": url, "tasks": 4})
-        begun = time.perf_counter()
-        spent = await asyncio.gather(*(_run(client, WAITS, {"url": url, "tasks": WAITS_EACH}) for _ in range(WAITING)))
-        return time.perf_counter() - begun, over_waits(spent)
+        path = (await client.register(WAITS)).path
+        workload = {"url": waiting_url(url), "tasks": WAITS_EACH}
+        await _finish(client, path, {**workload, "tasks": 4})
+        return await waited(WAITING, WAITS_EACH, lambda: _finish(client, path, workload))

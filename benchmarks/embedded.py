@@ -17,6 +17,7 @@ from statistics import median, quantiles
 
 import apsw
 
+from benchmarks.peers.orders import TASKS_WAITING, Measured, waited, waiting_url
 from benchmarks.sizes import scaled
 from noetl.runtime.embedded import EmbeddedRuntime, open_embedded, relax_collector
 from tests.measured_process import run_measured
@@ -88,10 +89,10 @@ workload: {url: "", tasks: 100}
 workflow:
 - step: start
   loop: {in: "{{ range(workload.tasks) }}", iterator: n}
-  tool: {kind: http, url: "{{ workload.url }}/", params: {ms: 50}}
+  tool: {kind: http, url: "{{ workload.url }}"}
 """
 )
-WAITING, WAITS_EACH, WAIT_S = scaled(100, 10), scaled(100, 5), 0.05
+WAITING, WAITS_EACH = scaled(100, 10), scaled(TASKS_WAITING, 5)
 
 
 def measure() -> Iterator[Row]:
@@ -107,9 +108,7 @@ def measure() -> Iterator[Row]:
         yield "embedded: W3 p99", median(p99 for _, _, p99 in many), "s"
         yield "embedded: W4 50 × 20 pages, 10 at once", median(_runs(root, w4)), "pages/s"
         yield from w5(root)
-        total, overhead = asyncio.run(w6(root / "w6.db"))
-        yield "embedded: W6 100 executions of 100 tasks that wait 50 ms", total, "s"
-        yield "embedded: W6 time of a task beyond its 50 ms, p50", overhead, "ms"
+        yield from waits_rows("embedded", asyncio.run(w6(root / "w6.db")))
 
 
 def _runs(root: Path, work: Callable[[Path], Awaitable[float]]) -> list[float]:
@@ -142,10 +141,13 @@ def floor(root: Path) -> Iterator[Row]:
 async def _run(runtime: EmbeddedRuntime, text: str, workload: dict[str, object] | None = None) -> float:
     digest = await runtime.playbooks.add(text, None)
     begun = time.perf_counter()
+    await _finish(runtime, digest, workload)
+    return time.perf_counter() - begun
+
+
+async def _finish(runtime: EmbeddedRuntime, digest: str, workload: dict[str, object] | None = None) -> None:
     state = await runtime.wait_until_idle(await runtime.start(digest, workload or {}))
-    spent = time.perf_counter() - begun
     assert state.status == "ok", state.failure
-    return spent
 
 
 async def w1(path: Path) -> float:
@@ -164,8 +166,7 @@ async def w3(path: Path) -> tuple[float, float, float]:
         spent: list[float] = []
 
         async def one() -> None:
-            state = await runtime.wait_until_idle(await runtime.start(digest, {}))
-            assert state.status == "ok"
+            await _finish(runtime, digest)
             spent.append(time.perf_counter() - begun)
 
         begun = time.perf_counter()
@@ -194,19 +195,19 @@ def page_server() -> Iterator[str]:
         process.wait()
 
 
-async def w6(path: Path) -> tuple[float, float]:
+async def w6(path: Path) -> Measured:
     with page_server() as url:
         async with open_embedded(path, slots=WAITING) as runtime:
-            await _run(runtime, WAITS, {"url": url, "tasks": 1})
-            workload = {"url": url, "tasks": WAITS_EACH}
-            begun = time.perf_counter()
-            spent = await asyncio.gather(*(_run(runtime, WAITS, workload) for _ in range(WAITING)))
-            return time.perf_counter() - begun, over_waits(spent)
+            digest = await runtime.playbooks.add(WAITS, None)
+            workload: dict[str, object] = {"url": waiting_url(url), "tasks": WAITS_EACH}
+            await _finish(runtime, digest, {**workload, "tasks": 1})
+            return await waited(WAITING, WAITS_EACH, lambda: _finish(runtime, digest, workload))
 
 
-def over_waits(spent: list[float]) -> float:
-    """From the durations of executions: the milliseconds of a task beyond its wait."""
-    return (median(spent) / WAITS_EACH - WAIT_S) * 1_000
+def waits_rows(name: str, measured: Measured) -> Iterator[Row]:
+    assert measured.overhead_ms is not None
+    yield f"{name}: W6 100 executions of 100 tasks that wait 50 ms", measured.value, "s"
+    yield f"{name}: W6 time of a task beyond its 50 ms, p50", measured.overhead_ms, "ms"
 
 
 def w5(root: Path) -> Iterator[Row]:

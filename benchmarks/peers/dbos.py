@@ -1,4 +1,4 @@
-"""W1–W5 on DBOS Transact: a step is a row in its system database, committed before the step returns.
+"""W1–W6 on DBOS Transact: a step is a row in its system database, committed before the step returns.
 
 Run in its own virtual environment; the folder is for SQLite, and BENCH_DATABASE names a PostgreSQL instead.
 """
@@ -19,6 +19,7 @@ from dbos import DBOS  # type: ignore[import-not-found]  # lives in .bench
 from benchmarks.peers.orders import (
     ENDPOINTS_AT_ONCE,
     ITEMS_AT_ONCE,
+    TASKS_WAITING,
     Measured,
     Order,
     answer,
@@ -27,6 +28,8 @@ from benchmarks.peers.orders import (
     crawled,
     rated,
     together,
+    waited,
+    waiting_url,
     walked,
 )
 
@@ -67,6 +70,12 @@ async def crawl(url: str, endpoints: int) -> int:
     return sum(await at_most(ENDPOINTS_AT_ONCE, endpoints, walk))
 
 
+@workflow
+async def waits(url: str, tasks: int) -> None:
+    for number in range(tasks):
+        await page(url, number)
+
+
 async def run(function: Callable[..., Any], *arguments: object) -> Any:
     return await (await DBOS.start_workflow_async(function, *arguments)).get_result()
 
@@ -94,9 +103,17 @@ async def w5(_order: Order) -> Measured:
     return await cold([sys.executable, "-m", "benchmarks.peers.dbos", sys.argv[1], "once"])
 
 
+async def w6(order: Order) -> Measured:
+    global http
+    async with aiohttp.ClientSession() as http:
+        url = waiting_url(order.url)
+        await run(waits, url, 1)
+        return await waited(order.size, TASKS_WAITING, lambda: run(waits, url, TASKS_WAITING))
+
+
 async def main() -> None:
     await run(chain, 10)
-    await answer({"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5}, f"DBOS {version('dbos')}")
+    await answer({"W1": w1, "W2": w2, "W3": w3, "W4": w4, "W5": w5, "W6": w6}, f"DBOS {version('dbos')}")
 
 
 async def once() -> None:

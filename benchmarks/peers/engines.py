@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from benchmarks.peers.installing import python_of, restate_server
 
-WHOLE = {"W1": 1_000, "W2": 10_000, "W3": 1_000, "W4": 50, "W5": 1, "rows": 1}
-TRIAL = {"W1": 50, "W2": 200, "W3": 20, "W4": 5, "W5": 1, "rows": 1}
+WHOLE = {"W1": 1_000, "W2": 10_000, "W3": 1_000, "W4": 50, "W5": 1, "W6": 100, "rows": 1}
+TRIAL = {"W1": 50, "W2": 200, "W3": 20, "W4": 5, "W5": 1, "W6": 5, "rows": 1}
 
 
 class Engine(NamedTuple):
@@ -20,8 +20,8 @@ class Engine(NamedTuple):
     title: str
     notes: str  # its storage, its durability, and other differences
     peer: str | None = None  # the name of its virtual environment; None: ours
-    workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4", "W5")
-    most: Mapping[str, int] = {}  # larger workloads end with an error
+    workloads: tuple[str, ...] = ("W1", "W2", "W3", "W4", "W5", "W6")
+    most: Mapping[str, int] = {}  # larger workloads end with an error or take minutes
     quick: Mapping[str, int] = {}  # sizes when time is short
 
     def sizes(self, mode: str) -> dict[str, int]:
@@ -39,14 +39,15 @@ class Engine(NamedTuple):
         return [*own, str(restate_server())] if self.peer == "restate" else own
 
 
-FLOOR = Engine("floor", "no engine", "", workloads=("rows", "W4"))
+FLOOR = Engine("floor", "no engine", "", workloads=("rows", "W4", "W6"))
 EMBEDDED = Engine(
     "noetl_embedded",
     "**NoETL, embedded**",
     """\
 One process, SQLite with a write-ahead log and `synchronous=FULL`. The result of a step is synced before
 the next one starts; reports that arrive together share a commit (1,001 commits in W1, 104 in W2, 232 in
-W4, whose log contains every page completely; counted in one run). W5: `noetl run` of a file.""",
+W4, whose log contains every page completely; counted in one run). W2 and W6: 100 slots. W5: `noetl run`
+of a file.""",
 )
 DISTRIBUTED = Engine(
     "noetl_distributed",
@@ -55,7 +56,7 @@ DISTRIBUTED = Engine(
 `noetl up --workers 2 --slots 64`: PostgreSQL 18 with `fsync=on` and `synchronous_commit=on`, NATS
 JetStream with every message synced, one server, two workers, called over HTTP. All processes share the
 machine.""",
-    workloads=("rows", "W1", "W2", "W3", "W4"),
+    workloads=("rows", "W1", "W2", "W3", "W4", "W6"),
 )
 SERVER = Engine(
     "noetl_server",
@@ -63,7 +64,7 @@ SERVER = Engine(
     """\
 `noetl up --workers 0 --server-slots 128`: the same services with the same durability, and a server that runs
 the tasks in its own process, for small installations.""",
-    workloads=("W1", "W2", "W3", "W4"),
+    workloads=("W1", "W2", "W3", "W4", "W6"),
 )
 DBOS_SQLITE = Engine(
     "dbos_sqlite",
@@ -73,7 +74,7 @@ A library in one process. Each step is a row, committed before the step returns.
 defaults, a rollback journal and `synchronous=FULL`, with which a commit takes more than one sync. W2 and
 W4: one workflow whose steps run by `asyncio.gather` behind a semaphore. W3: `start_workflow_async`.""",
     "dbos",
-    quick={"W2": 2_000},
+    quick={"W2": 2_000, "W6": 20},
 )
 DBOS_POSTGRES = Engine(
     "dbos_postgres",
@@ -82,7 +83,7 @@ DBOS_POSTGRES = Engine(
 The same with PostgreSQL, which has the same version and settings as for NoETL, distributed. W5: the
 database is running and its tables exist.""",
     "dbos",
-    quick={"W2": 2_000},
+    quick={"W2": 2_000, "W6": 20},
 )
 PREFECT = Engine(
     "prefect",
@@ -92,9 +93,9 @@ Its own server on SQLite, `synchronous=NORMAL`, and the tasks in one other proce
 settings results stay in memory, and the states of tasks are sent to the server in the background. A step
 is therefore **not** durable before the next one starts; pending writes after each workload are awaited but
 not timed. W3: 100 at a time, but of 1,000 executions some end because its server answers with status 503.
-W5: the server is running.""",
+W6: of 20 executions some end in the same way. W5: the server is running.""",
     "prefect",
-    most={"W3": 50},
+    most={"W3": 50, "W6": 10},
     quick={"W2": 1_000},
 )
 RESTATE = Engine(
@@ -117,7 +118,8 @@ starts. W2: workflows of at most 5,000 items, because a history is limited to 51
 workflow per endpoint, 10 at once. W5: server and worker are started on an empty directory; timed until the
 answer.""",
     "temporal",
-    quick={"W2": 1_000},
+    most={"W6": 50},
+    quick={"W2": 1_000, "W6": 20},
 )
 PEER_ROUNDS = 3  # of the systems that are not ours
 PEERS = (DBOS_SQLITE, DBOS_POSTGRES, PREFECT, RESTATE, TEMPORAL)

@@ -1,4 +1,4 @@
-"""W1–W4 on a cluster of `noetl up`: PostgreSQL, NATS, a server and two workers on one machine.
+"""W1–W4 and W6 on a cluster of `noetl up`: PostgreSQL, NATS, a server and two workers on one machine.
 
 The same run measures commits of one row in its PostgreSQL.
 """
@@ -47,14 +47,18 @@ class Distributed:
     async def w4(self, _order: Order) -> Measured:
         return Measured(await self._by(distributed.w4))
 
+    async def w6(self, _order: Order) -> Measured:
+        measured: Measured = await self._by(distributed.w6)
+        return measured
+
     async def commits(self, _order: Order) -> Measured:
         return Measured(await distributed._commits(self._told["folder"]))
 
 
 async def main(runtime: Distributed) -> None:
     await runtime.warm()
-    works = {"W1": runtime.w1, "W2": runtime.w2, "W3": runtime.w3, "W4": runtime.w4, "rows": runtime.commits}
-    await answer(works, f"NoETL {__version__}")
+    works = {"W1": runtime.w1, "W2": runtime.w2, "W3": runtime.w3, "W4": runtime.w4}
+    await answer({**works, "W6": runtime.w6, "rows": runtime.commits}, f"NoETL {__version__}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""W1–W5 on the embedded runtime of `noetl run`: one process, one SQLite file with `synchronous=FULL`."""
+"""W1–W6 on the embedded runtime of `noetl run`: one process, one SQLite file with `synchronous=FULL`."""
 
 from __future__ import annotations
 
@@ -47,12 +47,15 @@ class Embedded:
         noetl = str(Path(sys.executable).with_name("noetl"))
         return await cold([noetl, "run", str(playbook), "--db", str(self._file())])
 
+    async def w6(self, _order: Order) -> Measured:
+        return await embedded.w6(self._file())
+
 
 async def main(runtime: Embedded) -> None:
     relax_collector()  # as `noetl run` does
     await runtime.warm()
-    works = {"W1": runtime.w1, "W2": runtime.w2, "W3": runtime.w3, "W4": runtime.w4, "W5": runtime.w5}
-    await answer(works, f"NoETL {__version__}")
+    works = {"W1": runtime.w1, "W2": runtime.w2, "W3": runtime.w3, "W4": runtime.w4}
+    await answer({**works, "W5": runtime.w5, "W6": runtime.w6}, f"NoETL {__version__}")
 
 
 if __name__ == "__main__":

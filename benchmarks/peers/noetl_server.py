@@ -1,4 +1,4 @@
-"""W1–W4 on a server of `noetl up` that runs the tasks itself: PostgreSQL, NATS and one process of NoETL."""
+"""W1–W4 and W6 on a server of `noetl up` that runs the tasks itself: PostgreSQL, NATS and one process of NoETL."""
 
 from __future__ import annotations
 

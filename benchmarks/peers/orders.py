@@ -26,6 +26,8 @@ COLD_RUNS = 3
 PAGES_EACH = 20  # of an endpoint
 ENDPOINTS_AT_ONCE = 10
 ITEMS_AT_ONCE = 100
+TASKS_WAITING = 100  # of each execution of W6
+WAIT_S = 0.05  # of each of these tasks
 LOOK_S = 0.05
 READY_S = 120.0
 GRACE_S = 20.0
@@ -44,12 +46,13 @@ class Order(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """W1–W4: a rate per second. W5: seconds."""
+    """W1–W4: a rate per second. W5 and W6: seconds."""
 
     value: float
     p50_s: float | None = None  # W3: from the common start to the end of one
     p99_s: float | None = None
     peak_mib: float | None = None  # W5
+    overhead_ms: float | None = None  # W6: of a task beyond its wait, the median of the executions
 
 
 Work = Callable[[Order], Awaitable[Measured]]
@@ -72,17 +75,30 @@ async def rated(count: int, work: Awaitable[Any]) -> Measured:
 
 
 async def together(count: int, one: Callable[[], Awaitable[Any]]) -> Measured:
-    """Start all at the same time, and measure each until its end."""
-    spent: list[float] = []
+    spent = await _timed(count, one)
+    return Measured(count / max(spent), median(spent), quantiles(spent, n=100, method="inclusive")[98])
 
-    async def timed() -> None:
+
+async def waited(executions: int, tasks: int, one: Callable[[], Awaitable[Any]]) -> Measured:
+    """Executions whose tasks wait one after another, each for the small answer of the page server."""
+    spent = await _timed(executions, one)
+    return Measured(max(spent), overhead_ms=(median(spent) / tasks - WAIT_S) * 1_000)
+
+
+async def _timed(count: int, one: Callable[[], Awaitable[Any]]) -> list[float]:
+    """Start all at the same time, and measure each until its end."""
+
+    async def timed() -> float:
         await one()
-        spent.append(time.perf_counter() - begun)
+        return time.perf_counter() - begun
 
     begun = time.perf_counter()
-    await asyncio.gather(*(timed() for _ in range(count)))
-    total = time.perf_counter() - begun
-    return Measured(count / total, median(spent), quantiles(spent, n=100, method="inclusive")[98])
+    return await asyncio.gather(*(timed() for _ in range(count)))
+
+
+def waiting_url(url: str) -> str:
+    """An address of the page server that answers after WAIT_S."""
+    return f"{url}/?ms={WAIT_S * 1_000:g}"
 
 
 async def at_most(limit: int, count: int, one: Callable[[int], Awaitable[Any]]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""W1–W5 on Prefect 3: its server on SQLite, and tasks with default settings.
+"""W1–W6 on Prefect 3: its server on SQLite, and tasks with default settings.
 
 Run in its own virtual environment; the folder is Prefect's home.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from prefect import flow, task  # type: ignore[import-not-found]  # lives in .be
 from benchmarks.peers.orders import (
     ENDPOINTS_AT_ONCE,
     ITEMS_AT_ONCE,
+    TASKS_WAITING,
     Measured,
     Order,
     Unready,
@@ -33,6 +34,8 @@ from benchmarks.peers.orders import (
     serving,
     together,
     until,
+    waited,
+    waiting_url,
     walked,
 )
 
@@ -79,6 +82,12 @@ async def crawl(url: str, endpoints: int) -> int:
     return sum(await at_most(ENDPOINTS_AT_ONCE, endpoints, walk))
 
 
+@as_execution
+async def waits(url: str, tasks: int) -> None:
+    for number in range(tasks):
+        await page(url, number)
+
+
 async def w1(order: Order) -> Measured:
     return await rated(order.size, chain(order.size))
 
@@ -87,13 +96,13 @@ async def w2(order: Order) -> Measured:
     return await rated(order.size, fan_out(order.size))
 
 
-async def three() -> None:
+async def admitted(execution: Awaitable[None]) -> None:
     async with free:
-        await chain(3)
+        await execution
 
 
 async def w3(order: Order) -> Measured:
-    return await together(order.size, three)
+    return await together(order.size, lambda: admitted(chain(3)))
 
 
 async def w4(order: Order) -> Measured:
@@ -105,6 +114,14 @@ async def w4(order: Order) -> Measured:
 
 async def w5(_order: Order) -> Measured:
     return await cold([sys.executable, "-m", "benchmarks.peers.prefect", "once"])
+
+
+async def w6(order: Order) -> Measured:
+    global http
+    async with aiohttp.ClientSession() as http:
+        url = waiting_url(order.url)
+        await waits(url, 1)
+        return await waited(order.size, TASKS_WAITING, lambda: admitted(waits(url, TASKS_WAITING)))
 
 
 async def healthy(url: str) -> bool:
@@ -144,8 +161,8 @@ async def main() -> None:
     async with serving([program, "server", "start", "--host", "127.0.0.1", "--port", port], {}) as server:
         await until(lambda: healthy(url), server)
         await chain(10)
-        works = {"W1": rested(w1), "W2": rested(w2), "W3": rested(w3), "W4": rested(w4), "W5": w5}
-        await answer(works, f"Prefect {version('prefect')}")
+        works = {"W1": rested(w1), "W2": rested(w2), "W3": rested(w3), "W4": rested(w4)}
+        await answer({**works, "W5": w5, "W6": rested(w6)}, f"Prefect {version('prefect')}")
 
 
 def begin(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""W1–W5 on Restate: its server and its handlers are separate processes; this process calls them.
+"""W1–W6 on Restate: its server and its handlers are separate processes; this process calls them.
 
 It runs in its own virtual environment. Arguments: the folder of the server, and its program.
 """
@@ -21,6 +21,7 @@ import aiohttp
 
 from benchmarks.peers.orders import (
     ENDPOINTS_AT_ONCE,
+    TASKS_WAITING,
     Measured,
     Order,
     answer,
@@ -32,6 +33,8 @@ from benchmarks.peers.orders import (
     serving,
     together,
     until,
+    waited,
+    waiting_url,
 )
 
 
@@ -108,6 +111,11 @@ class Restate:
         await self.crawl(order.url, 1)
         return await crawled(order.size, self.crawl(order.url, order.size))
 
+    async def w6(self, order: Order) -> Measured:
+        waits = {"url": waiting_url(order.url), "tasks": TASKS_WAITING}
+        await self.call("waits", {**waits, "tasks": 1})
+        return await waited(order.size, TASKS_WAITING, lambda: self.call("waits", waits))
+
 
 async def w5(_order: Order) -> Measured:
     """Start, call and end a second server beside the idle one."""
@@ -128,7 +136,7 @@ async def main(folder: Path, program: Path) -> None:
     versions = f"Restate server {server[1]}, SDK {version('restate_sdk')}"
     async with restate.running():
         await restate.call("chain", 10)
-        works = {"W1": restate.w1, "W2": restate.w2, "W3": restate.w3, "W4": restate.w4, "W5": w5}
+        works = {"W1": restate.w1, "W2": restate.w2, "W3": restate.w3, "W4": restate.w4, "W5": w5, "W6": restate.w6}
         await answer(works, versions)
 
 

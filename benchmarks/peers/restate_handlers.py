@@ -49,4 +49,10 @@ async def endpoint(ctx: Any, url: str) -> int:
     return await walked(lambda number: ctx.run_typed("page", page, url=url, number=number))
 
 
+@handler
+async def waits(ctx: Any, asked: dict[str, Any]) -> None:
+    for number in range(asked["tasks"]):
+        await ctx.run_typed("page", page, url=asked["url"], number=number)
+
+
 app = restate.app([service])

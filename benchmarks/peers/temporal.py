@@ -1,4 +1,4 @@
-"""W1–W5 on Temporal: its development server on a SQLite file, and a worker in this process.
+"""W1–W6 on Temporal: its development server on a SQLite file, and a worker in this process.
 
 It runs in its own virtual environment. Argument: the folder of the server.
 """
@@ -26,6 +26,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker  # type: ignore[
 from benchmarks.peers.orders import (
     ENDPOINTS_AT_ONCE,
     ITEMS_AT_ONCE,
+    TASKS_WAITING,
     Measured,
     Order,
     answer,
@@ -37,6 +38,8 @@ from benchmarks.peers.orders import (
     serving,
     together,
     until,
+    waited,
+    waiting_url,
     walked,
 )
 
@@ -82,6 +85,14 @@ class Endpoint:
         )
 
 
+@workflow.defn
+class Waits:
+    @workflow.run  # type: ignore[untyped-decorator]  # in .bench
+    async def run(self, url: str, tasks: int) -> None:
+        for number in range(tasks):
+            await workflow.execute_activity(page, args=[url, number], start_to_close_timeout=LIMIT)
+
+
 class Temporal:
     """A running server with a worker, and its client."""
 
@@ -101,7 +112,7 @@ class Temporal:
         ):
             await until(self._connected, server)
             async with Worker(
-                self._client, task_queue=QUEUE, workflows=[Chain, FanOut, Endpoint], activities=[noop, page],
+                self._client, task_queue=QUEUE, workflows=[Chain, FanOut, Endpoint, Waits], activities=[noop, page],
                 workflow_runner=UnsandboxedWorkflowRunner(), max_concurrent_activities=200,
             ):  # fmt: skip
                 yield
@@ -136,6 +147,11 @@ class Temporal:
         await self.crawl(order.url, 1)
         return await crawled(order.size, self.crawl(order.url, order.size))
 
+    async def w6(self, order: Order) -> Measured:
+        url = waiting_url(order.url)
+        await self.call(Waits, url, 1)
+        return await waited(order.size, TASKS_WAITING, lambda: self.call(Waits, url, TASKS_WAITING))
+
 
 async def w5(_order: Order) -> Measured:
     """Start, call and end a second server beside the idle one."""
@@ -155,7 +171,14 @@ async def main(folder: Path) -> None:
     program = subprocess.run([PROGRAM, "--version"], capture_output=True, text=True, check=True).stdout.split()
     async with temporal.running():
         await temporal.call(Chain, 10)
-        works = {"W1": temporal.w1, "W2": temporal.w2, "W3": temporal.w3, "W4": temporal.w4, "W5": w5}
+        works = {
+            "W1": temporal.w1,
+            "W2": temporal.w2,
+            "W3": temporal.w3,
+            "W4": temporal.w4,
+            "W5": w5,
+            "W6": temporal.w6,
+        }
         await answer(works, f"Temporal CLI {program[2]}, SDK {version('temporalio')}")
 
 

@@ -13,13 +13,16 @@ from benchmarks.peers.page import GOALS, PROFILES, Report, render
 FIGURES = {
     ("floor", "rows"): {0: Measured(5_000), 1: Measured(4_000), 2: Measured(6_000)},
     ("floor", "W4"): {0: Measured(2_500.4)},
+    ("floor", "W6"): {0: Measured(5.14, overhead_ms=1)},
     ("noetl_embedded", "W1"): {0: Measured(2_000), 1: Measured(1_000), 2: Measured(3_000)},
     ("noetl_embedded", "W3"): {0: Measured(1_500, 0.4, 0.6)},
     ("noetl_embedded", "W5"): {0: Measured(0.25, peak_mib=41)},
+    ("noetl_embedded", "W6"): {0: Measured(5.2, overhead_ms=2)},
     ("noetl_distributed", "W1"): {0: Measured(400), 1: Measured(500)},
     ("prefect", "W1"): {0: Measured(100), 1: Measured(200), 2: Measured(100)},
     ("prefect", "W3"): {0: Measured(2.34, 10, 20)},
     ("prefect", "W5"): {0: Measured(2.5, peak_mib=108)},
+    ("prefect", "W6"): {0: Measured(26, overhead_ms=90)},
     ("restate", "W1"): {0: Measured(800), 2: Measured(1_000)},
 }
 REPORT = Report(
@@ -46,19 +49,19 @@ def rows(page: str, title: str) -> list[list[str]]:
 def test_a_figure_is_the_median_of_its_rounds_and_a_smaller_workload_has_a_star() -> None:
     page = render(REPORT)
     assert rows(page, "**NoETL, embedded**") == [
-        ["2,000", "–", "1,500 (p50 0.40 s, p99 0.60 s)", "–", "0.25 s, 41 MiB"]
+        ["2,000", "–", "1,500 (p50 0.40 s, p99 0.60 s)", "–", "0.25 s, 41 MiB", "5.2 s (2.0 ms)"]
     ]
     assert rows(page, "Prefect")[0] == [
-        "100", "–", "2.3 (p50 10.00 s, p99 20.00 s)\\*", "–", "2.50 s, 108 MiB",
+        "100", "–", "2.3 (p50 10.00 s, p99 20.00 s)\\*", "–", "2.50 s, 108 MiB", "26.0 s (90.0 ms)\\*",
     ]  # fmt: skip
     told = " ".join(page.split())
-    assert "DBOS, PostgreSQL: W2 2,000 of 10,000; Prefect: W2 1,000 of 10,000, W3 50 of 1,000; Temporal: W2" in told
+    assert "Prefect: W2 1,000 of 10,000, W3 50 of 1,000, W6 10 of 100; Temporal: W2 1,000 of" in told
 
 
 def test_a_ratio_has_the_lowest_and_the_highest_of_the_rounds_that_both_have() -> None:
     _, embedded, _, distributed = rows(render(REPORT), "Prefect")
-    assert embedded == ["**20** (5.0–30)", "–", "**641**", "–", "**10.0**"]
-    assert distributed == ["**3.2** (2.5–4.0)", "–", "–", "–"]
+    assert embedded == ["**20** (5.0–30)", "–", "**641**", "–", "**10.0**", "**5.0**"]
+    assert distributed == ["**3.2** (2.5–4.0)", "–", "–", "–", "–"]
     assert rows(render(REPORT), "Restate")[1][0] == "**2.8** (2.5–3.0)"
 
 
@@ -77,8 +80,15 @@ def test_a_missed_goal_says_by_how_much_and_what_the_profile_shows() -> None:
 
 def test_whoever_was_not_measured_is_in_the_table_with_the_reason() -> None:
     page = render(REPORT)
-    assert rows(page, "DBOS, SQLite") == [["–"] * 5, ["–"] * 5, ["–"] * 4, ["–"] * 4]
+    assert rows(page, "DBOS, SQLite") == [["–"] * 6, ["–"] * 6, ["–"] * 5, ["–"] * 5]
     assert "The figures of Restate are incomplete: it ended during W2; its log is .bench/logs/restate.log." in page
+
+
+def test_a_workload_that_old_figures_lack_needs_a_new_run() -> None:
+    told = "W6 has no figures, because this run did not measure it: a new run is needed."
+    assert told not in render(REPORT)
+    old = {key: rounds for key, rounds in FIGURES.items() if key[1] != "W6"}
+    assert told in render(REPORT._replace(figures=old))
 
 
 def test_the_floor_the_machine_and_the_versions_are_told() -> None:
@@ -86,6 +96,7 @@ def test_the_floor_the_machine_and_the_versions_are_told() -> None:
     assert "15 November 2026; 2 cores; NoETL 0.1.0, Prefect 3.8.8." in told
     assert "5,000 rows/s in SQLite" in told
     assert "2,500 pages/s of W4 with asyncio" in told
+    assert "; 5.1 s for W6 in the same way." in told
 
 
 def test_every_engine_but_the_floor_has_a_row_and_a_word_about_it() -> None:
@@ -109,6 +120,7 @@ def test_own_figures_have_their_goals_and_a_missed_one_says_what_the_profile_sho
         "check of 1,000 steps": OwnFigure(0.5, "s", "2026-11-17"),
         "check of 1,000 steps, full": OwnFigure(1.0, "s", "2026-11-18"),
         "embedded: W6 100 executions": OwnFigure(5.4, "s", "2026-11-18"),
+        "webhooks: W7 from the request": OwnFigure(1.5, "ms", "2026-11-18"),
         "webhooks: 200 a second, median": OwnFigure(5, "ms", "2026-11-18"),
     }
     page = render(REPORT._replace(own=own))
@@ -116,7 +128,8 @@ def test_own_figures_have_their_goals_and_a_missed_one_says_what_the_profile_sho
     assert rows(page, "check of 1,000 steps") == [["≤ 0.6", "0.5 s", "yes"]]
     assert rows(page, "check of 1,000 steps, full")[0][:3] == ["≤ 0.6", "1 s", "60 %"]
     assert rows(page, "check of 1,000 steps, full")[0][3].startswith("a third is reading")
-    assert rows(page, "embedded: W6 100 executions")[0][:2] == ["", "5.4 s"]
+    assert rows(page, "webhooks: W7 from the request")[0][:2] == ["", "1.5 ms"]
+    assert not rows(page, "embedded: W6 100 executions")  # the first table has W6
     assert not rows(page, "webhooks: 200 a second, median")  # it has no goal
     assert "More figures" not in render(REPORT)
 
