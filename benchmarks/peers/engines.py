@@ -118,7 +118,7 @@ starts. W2: workflows of at most 5,000 items, because a history is limited to 51
 workflow per endpoint, 10 at once. W5: server and worker are started on an empty directory; timed until the
 answer.""",
     "temporal",
-    most={"W6": 50},
+    most={"W6": 25},
     quick={"W2": 1_000, "W6": 20},
 )
 PEER_ROUNDS = 3  # of the systems that are not ours
