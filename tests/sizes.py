@@ -69,9 +69,11 @@ def examples(full: int) -> int:
     return full if FULL else max(10, full // 10)
 
 
-def seeds(full: int) -> int:
-    """The number of simulated schedules: a twentieth of the full size in the quick run."""
-    return full if FULL else max(50, full // 20)
+def seeds(full: int, *, least: int = 50) -> int:
+    """The number of simulated schedules: SEEDS of the environment, or a twentieth of the full size in the quick run."""
+    if chosen := os.environ.get("SEEDS"):
+        return int(chosen)
+    return full if FULL else max(least, full // 20)
 
 
 def refuse_in_quick_run(service: str) -> None:

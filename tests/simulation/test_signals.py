@@ -15,14 +15,23 @@ from noetl.testing.simulator.cluster import SimCluster, SimComponents
 from noetl.testing.simulator.loop import SimulationStuck
 from noetl.testing.simulator.signals import SimSignal
 from tests.simulation.playbooks import ASKED
-from tests.simulation.test_simulation import SEEDS, programs
+from tests.simulation.test_simulation import programs
+from tests.sizes import seeds
 
+SEEDS = seeds(1_000)
 BLOCKS = 4  # tests that share the seeds, so that they can run in parallel
 
 
-def signalled(seed: int, *, commands: bool = False, components: SimComponents | None = None) -> SimCluster:
-    """Run two executions that wait for signals. Raises AssertionError or SimulationStuck if an answer was wrong."""
-    cluster = SimCluster(seed, programs(), components=components)
+def signalled(
+    seed: int, *, commands: bool = False, components: SimComponents | None = None, late: float | None = None
+) -> SimCluster:
+    """Run two executions that wait for signals. Raises AssertionError or SimulationStuck if an answer was wrong.
+
+    `late`: the part of the requests to the store that take effect late, in a cluster without outages.
+    """
+    cluster = SimCluster(seed, programs(), components=components, outages=None if late is None else ())
+    if late is not None:
+        cluster.store.rates = cluster.rates._replace(store_late=late)
     signals = [SimSignal(execution, name) for execution in ("e0", "e1") for name in ASKED]
     states = cluster.run({"e0": ("ask", {}), "e1": ("ask", {})}, commands, signals=signals).states
     ends = {state.status for state in states.values()}
@@ -43,17 +52,11 @@ def find(seeds: range, run: Callable[[int], SimCluster]) -> int:
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_a_signal_to_a_cluster_with_faults_is_in_the_log_or_refused(block: int) -> None:
-    many = SEEDS // 2
-    assert find(range(many * block // BLOCKS, many * (block + 1) // BLOCKS), signalled) > 0
-
-
-def test_a_worker_that_does_not_know_of_a_signal_does_not_wait_for_it_again() -> None:
-    """It has the frame from before a late commit: the wait has begun and ended in the log meanwhile."""
-    signalled(3_416)
+    assert find(range(SEEDS * block // BLOCKS, SEEDS * (block + 1) // BLOCKS), signalled) > 0
 
 
 def test_a_signal_to_an_execution_that_is_paused_or_cancelled_is_in_the_log_or_refused() -> None:
-    assert find(range(SEEDS // 8), lambda seed: signalled(seed, commands=True)) > 0
+    assert find(range(seeds(250, least=12)), lambda seed: signalled(seed, commands=True)) > 0
 
 
 def test_the_same_seed_gives_the_same_answers_to_signals() -> None:
@@ -88,7 +91,7 @@ BUGS = {"refuse before commit": RefusesFirst, "refuse from an old state": Trusts
 def test_a_planted_bug_is_found(bug: str) -> None:
     for seed in range(2_000):
         try:
-            signalled(seed, commands=seed % 2 == 0, components=SimComponents(control=BUGS[bug]))
+            signalled(seed, commands=seed % 2 == 0, components=SimComponents(control=BUGS[bug]), late=0.3)
         except (AssertionError, SimulationStuck):
             return
     pytest.fail(f"{bug}: not found")

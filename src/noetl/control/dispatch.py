@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from math import inf
 
 from msgspec.structs import replace
@@ -32,29 +31,40 @@ from noetl.ids import frame_id, frame_parts
 from noetl.ports import Claim, Epoch, Pointer, WorkQueue
 from noetl.views.pools import ShareWait
 
+REPEAT_S = 0.5  # from a failed write of pointers to the next one
 POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them again
 
 
 class Outbox:
-    """Implements WorkQueue. Pointers that arrive while the queue writes are sent together."""
+    """Implements WorkQueue. Pointers that arrive while the queue writes are sent together; a failed write is repeated.
 
-    def __init__(self, queue: WorkQueue) -> None:
+    The sweeper cannot do that: in a busy pool it cannot tell a lost pointer from one that waits for a free slot.
+    """
+
+    def __init__(self, queue: WorkQueue, clock: Clock) -> None:
         self._queue = queue
-        self._unsent: list[Pointer] = []
+        self._clock = clock
+        self._unsent: dict[tuple[str, str], Pointer] = {}  # execution and frame → the newest pointer
         self._sending: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
         if len(self._unsent) < POINTERS_MAX:
-            self._unsent += pointers
+            self._unsent |= {(pointer.execution_id, pointer.frame): pointer for pointer in pointers}
         if self._sending is None:
             self._sending = asyncio.ensure_future(self._send())
 
     async def _send(self) -> None:
         try:
             while self._unsent:
-                pointers, self._unsent = self._unsent, []
-                with suppress(Unavailable):  # the sweeper sends lost pointers again
-                    await self._queue.put(pointers)
+                sent, self._unsent = self._unsent, {}
+                try:
+                    await self._queue.put(list(sent.values()))
+                except Unavailable:
+                    if self._is_closing:
+                        return  # the next owner sends its own
+                    self._unsent = sent | self._unsent
+                    await self._clock.sleep(REPEAT_S)
         finally:
             self._sending = None
 
@@ -65,6 +75,7 @@ class Outbox:
         await self._queue.done(claim)
 
     async def close(self) -> None:
+        self._is_closing = True
         if self._sending is not None:
             await self._sending
 

@@ -137,7 +137,7 @@ class ServerRuntime:
         self._measured = MeasuredStore(self.store, self.instruments.metrics, clock)
         self._records = RecordsOfEnded(self._measured)
         self.queue = NatsQueue(self.connection, clock=clock)
-        self.outbox = Outbox(self.queue)
+        self.outbox = Outbox(self.queue, clock)
         self.own_slots = OwnSlots()
         self.feed = LinkFeed(self.connection)
         keys = link_keys(options.link_key, options.pool_keys)

@@ -8,7 +8,7 @@ import pytest
 
 from noetl.engine import Recorded, accept, facts, handle
 from noetl.engine.commands import Expire, Report, Signal, Start, Wake
-from noetl.engine.facts import ForChild, ForTime, FrameParked, TaskDone, Until
+from noetl.engine.facts import ForChild, ForSignal, ForTime, FrameParked, TaskDone, Until
 from noetl.engine.stored import mark
 from noetl.errors import Rejected
 from noetl.output import Failure, Output
@@ -160,6 +160,14 @@ def test_a_signal_that_nobody_waits_for_is_refused() -> None:
     made = player()
     with pytest.raises(Rejected, match="nobody-waits"):
         accept(made.program, made.state, Signal(name="go"), START)
+
+
+def test_a_worker_that_does_not_know_of_a_signal_does_not_wait_for_it_again() -> None:
+    """It has the frame from before a late commit: the wait has begun and ended in the log meanwhile."""
+    made = player("\nworkflow:\n- {step: start, tool: {kind: wait, signal: approval}}\n")  # the player parks it
+    made._handle(Signal(name="approval", data=1))
+    with pytest.raises(Rejected, match="fenced"):
+        accept(made.program, made.state, report(1, epoch=(1, 2), parked=ForSignal(name="approval")), START)
 
 
 def test_a_run_that_has_ended_does_not_expire() -> None:

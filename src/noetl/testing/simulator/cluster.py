@@ -11,13 +11,14 @@ from typing import NamedTuple
 from noetl.adapters.memory import MemoryResults
 from noetl.adapters.memory_limits import MemoryLimits
 from noetl.control.deps import ControlHooks, ControlPorts, ControlSettings
+from noetl.control.dispatch import Outbox
 from noetl.control.executions import Control
 from noetl.control.live_execution import LiveExecution
 from noetl.control.ownership import PartitionOwners
 from noetl.control.sweeper import sweep
 from noetl.engine.commands import Cancel, Command, Pause, Resume, Retry, Start
 from noetl.engine.facts import ForkOrigin, Processed, Requested
-from noetl.engine.moves import RunTask, due
+from noetl.engine.moves import RunTask
 from noetl.engine.state import State
 from noetl.errors import NotFound, Rejected, Unavailable
 from noetl.fork.audit import ForkPrograms, fork_findings, origin_of
@@ -25,10 +26,12 @@ from noetl.output import Output, failed
 from noetl.ports import LogRow
 from noetl.testing.memory_runtime import MemoryPrograms
 from noetl.testing.scenario import audit
+from noetl.testing.simulator.liveness import Liveness
 from noetl.testing.simulator.loop import SimLoop
+from noetl.testing.simulator.network import Outage, SimNetwork, random_outages
 from noetl.testing.simulator.ports import FaultRates, SimClock, SimLink, SimQueue, SimStore
 from noetl.testing.simulator.signals import SimSignal, SimSignals
-from noetl.views.log import events_of, folded
+from noetl.views.log import events_of
 from noetl.views.replay import differences
 from noetl.worker.calls import CallContext
 from noetl.worker.worker import Worker, WorkerPorts
@@ -43,7 +46,9 @@ FAULTS_S = (15.0, 30.0, 30.0, 60.0)  # the phase with faults lasts for one of th
 FAULT_EVERY_S = 0.8  # on average
 END_S = 300.0  # all executions end before
 LATE_S = 5.0  # at most: until a request that the store has delayed takes effect
-RECOVERY_S = TTL_S + 5.0  # after the end of all faults, an execution with due frames continues within this time
+RECOVERY_S = TTL_S + 5.0  # after the end of all faults, all work that is due continues within this time
+CHECK_S = 0.25  # between two checks of that
+MACHINES = (("s", 0), ("s", 1), ("w", 0), ("w", 1), ("w", 2))
 
 
 class SimComponents(NamedTuple):
@@ -53,6 +58,7 @@ class SimComponents(NamedTuple):
     worker: type[Worker] = Worker
     store: type[SimStore] = SimStore
     sweep: Callable[[Control], Awaitable[None]] = sweep
+    outbox: type[Outbox] = Outbox
 
 
 class SimFork(NamedTuple):
@@ -76,15 +82,28 @@ class SimCluster:
     """Two servers and three workers; a seed determines everything that happens."""
 
     def __init__(
-        self, seed: int, programs: MemoryPrograms, *, calm: bool = False, components: SimComponents | None = None
+        self,
+        seed: int,
+        programs: MemoryPrograms,
+        *,
+        calm: bool = False,
+        components: SimComponents | None = None,
+        outages: Sequence[Outage] | None = None,
     ) -> None:
+        """`outages`: None: at random. `calm`: there are no faults but these."""
         self.loop = SimLoop(seed)  # type: ignore[abstract]  # the missing methods must not be used
         self.components = components or SimComponents()
         self.rates = FaultRates() if calm else _swarm(self.loop)
         self.faults_s = 0.0 if calm else self.loop.random.choice(FAULTS_S)
-        self.store = self.components.store(self.loop, self.rates, PARTITIONS)
-        self.queue = SimQueue(self.loop, self.rates, self.store)
-        self.link = SimLink(self.loop, self.rates, self.store)
+        if outages is None:
+            outages = () if calm else random_outages(self.loop, [f"{kind}{number}" for kind, number in MACHINES])
+        if outages and self.loop.random.random() < 0.4:
+            self.faults_s = 0.0  # no other faults: restarts after an outage would hide what it has damaged
+        self.outages = outages
+        self.network = SimNetwork(self.loop, [cut for outage in outages for cut in outage.cuts])
+        self.store = self.components.store(self.loop, self.rates, PARTITIONS, self.network)
+        self.queue = SimQueue(self.loop, self.rates, self.store, self.network)
+        self.link = SimLink(self.loop, self.rates, self.store, self.network)
         self.signals = SimSignals(self.loop, self.link, self.store)
         self.results = MemoryResults()
         self.limits = MemoryLimits()
@@ -97,7 +116,7 @@ class SimCluster:
         self.faults = 0
         self._quiet_at: float | None = None  # when the last fault has ended; None: they go on
         self._paused_until = 0.0  # the end of the last pause of a process
-        self._grown: dict[str, tuple[int, float]] = {}  # execution → the rows of its log, and since when
+        self.liveness = Liveness(self.store.memory.rows, RECOVERY_S)
 
     def run(
         self,
@@ -152,8 +171,10 @@ class SimCluster:
         self, starts: dict[str, tuple[str, dict[str, object]]], commands: bool, forks: Mapping[str, SimFork]
     ) -> None:
         clock = SimClock(self.loop)
-        for kind, number in (("s", 0), ("s", 1), ("w", 0), ("w", 1), ("w", 2)):
+        for kind, number in MACHINES:
             self._start_process(kind, number)
+        for outage in self.outages:
+            self.loop.spawn("main", self._crash(outage))
         for execution_id, (path, workload) in starts.items():
             self.loop.spawn("main", self._start(execution_id, path, workload))
         for execution_id, fork in forks.items():
@@ -161,30 +182,21 @@ class SimCluster:
         if commands:
             self.loop.spawn("main", self._send_commands(list(starts)))
         while not await self._all_over([*starts, *forks]):
-            await clock.sleep(self.loop.random.random() * 2 * FAULT_EVERY_S)
+            is_quiet = self._quiet_at is not None and self.loop.time() >= self._quiet_at
+            await clock.sleep(CHECK_S if is_quiet else self.loop.random.random() * 2 * FAULT_EVERY_S)
             assert not self.store.violations, self.store.violations[0]
             assert self.loop.time() < END_S, f"liveness: executions have not ended after {END_S:.0f} virtual seconds"
-            if self.loop.time() < self.faults_s:
+            if is_quiet:
+                self.liveness.check(self.loop.time(), clock.now())
+            elif self.loop.time() < self.faults_s:
                 self._fault()
             else:
                 self._stop_faults()
-            self._check_progress()
 
-    def _check_progress(self) -> None:
-        """Liveness: after the faults, no frame that a worker could begin waits for longer than RECOVERY_S."""
-        now = self.loop.time()
-        for execution_id, rows in self.store.memory.rows.items():
-            known = self._grown.get(execution_id)
-            if known is None or known[0] != len(rows):
-                known = self._grown[execution_id] = (len(rows), now)
-            if self._quiet_at is None or now - max(known[1], self._quiet_at) <= RECOVERY_S or self._ended(execution_id):
-                continue
-            try:
-                waiting = list(due(folded(execution_id, events_of(rows))))
-            except KeyError as error:
-                raise AssertionError(f"the log of {execution_id} cannot be applied: {error!r}") from error
-            since = f"{now - known[1]:.1f} s, {now - self._quiet_at:.1f} s after the faults"
-            assert not waiting, f"liveness: {execution_id} has not gone on for {since}, and {waiting[0]} is due"
+    async def _crash(self, outage: Outage) -> None:
+        if outage.crash:
+            await SimClock(self.loop).sleep(outage.crash_s)
+            self._kill((outage.crash[0], int(outage.crash[1:])))
 
     async def _start(self, execution_id: str, path: str, workload: dict[str, object]) -> None:
         clock = SimClock(self.loop)
@@ -251,7 +263,9 @@ class SimCluster:
 
     async def _serve(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
-        reach = ControlPorts(self.store, self.queue, self.results, self.link, self.limits, self.store)
+        reach = ControlPorts(
+            self.store, self.components.outbox(self.queue, clock), self.results, self.link, self.limits, self.store
+        )
         settings = ControlSettings(
             lease_s=TTL_S, resend_s=3.0, items_bytes=4, snapshot_bytes=2_000, window=8, settle_s=0.5, idle_s=0.5,
             slot_reserve=0.25,
@@ -261,10 +275,17 @@ class SimCluster:
         hooks = ControlHooks(on_load=(self._poll_workers,), use_own_slot=self.queue.give)
         control = self.components.control(reach, self.programs, owners, clock, settings, hooks=hooks)
         self.link.servers[process] = (process, control)
+        await owners.renew(control.set_time)
+        self.loop.spawn(process, self._renew(owners, control))
         while True:
-            await owners.renew(control.set_time)
             await self.components.sweep(control)
             await clock.sleep(TTL_S / 3)
+
+    async def _renew(self, owners: PartitionOwners, control: Control) -> None:
+        """Beside the sweeps, which an outage may block for longer than a lease."""
+        while True:
+            await control.clock.sleep(TTL_S / 3)
+            await owners.renew(control.set_time)
 
     async def _work(self, process: str, skew: float) -> None:
         clock = SimClock(self.loop, skew)
@@ -289,8 +310,10 @@ class SimCluster:
 
     def _poll_workers(self) -> None:
         """Every live worker reports the frames that it holds; some reports are lost."""
-        for process, worker in self.workers.items():
-            if process in self.processes.values():
+        here = self.network.here()
+        for (kind, number), process in self.processes.items():
+            worker = self.workers.get(process)
+            if worker is not None and self.network.is_lost(here, f"{kind}{number}") is None:
                 self.loop.spawn(process, worker.send_heartbeat())
 
     def _fault(self) -> None:
@@ -300,16 +323,20 @@ class SimCluster:
         fault = kinds[random.randrange(len(kinds))] if kinds else ""
         self.faults += 1
         if fault == "kill":
-            self.loop.kill(self.processes[role])
-            self.link.servers.pop(self.processes[role], None)
-            self.queue.lose_takers()
-            self._start_process(*role)
+            self._kill(role)
         elif fault == "pause":
             pause_s = random.random() * 12
             self._paused_until = max(self._paused_until, self.loop.time() + pause_s)
             self.loop.pause(self.processes[role], pause_s)
         elif fault == "wipe":
             self.queue.wipe()
+
+    def _kill(self, role: tuple[str, int]) -> None:
+        """Like kill -9. A new process starts at once; the leases of the killed one have not expired."""
+        self.loop.kill(self.processes[role])
+        self.link.servers.pop(self.processes[role], None)
+        self.queue.lose_takers()
+        self._start_process(*role)
 
     @property
     def fault_kinds(self) -> list[str]:
@@ -322,7 +349,8 @@ class SimCluster:
         rates = FaultRates(skew_s=self.rates.skew_s)
         self.store.rates = self.queue.rates = self.link.rates = rates
         if self._quiet_at is None:
-            self._quiet_at = max(self._paused_until, self.loop.time() + LATE_S)
+            ends = [outage.end_s for outage in self.outages]
+            self._quiet_at = max(self._paused_until, self.loop.time() + LATE_S, *ends)
 
 
 def _digest(rows: Sequence[LogRow]) -> str:

@@ -43,9 +43,10 @@ class _Handle:
 class _Process:
     """The ready callbacks of one simulated process, in order."""
 
-    __slots__ = ("dead", "paused_until", "queue")
+    __slots__ = ("dead", "name", "paused_until", "queue")
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.queue: deque[_Handle] = deque()
         self.dead = False
         self.paused_until: float | None = None  # None: it is not paused
@@ -72,6 +73,10 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def time(self) -> float:
         return self._now
+
+    def process_name(self) -> str:
+        """The name of the running process."""
+        return PROCESS.get().name
 
     get_debug = staticmethod(bool)  # False: every future calls it, so it must be cheap
 
@@ -146,7 +151,7 @@ class SimLoop(asyncio.AbstractEventLoop):
 
     def _process(self, name: str) -> _Process:
         if name not in self._processes:
-            self._processes[name] = _Process()
+            self._processes[name] = _Process(name)
         return self._processes[name]
 
     def kill(self, process: str) -> None:

@@ -29,9 +29,9 @@ from noetl.ports import (
     SnapshotOf,
 )
 from noetl.testing.simulator.loop import SimLoop
+from noetl.testing.simulator.network import TIMEOUT_S, SimNetwork
 
 T = TypeVar("T")
-REQUEST_S = 2.0  # timeout of a request over the link
 DRIFT_S_MAX = 100.0  # between the instant of an append and the time of the store: servers may be paused for long
 
 
@@ -78,14 +78,19 @@ class SimClock:
 class SimStore:
     """A store behind a network: slow, and with requests or answers that are lost."""
 
-    def __init__(self, loop: SimLoop, rates: FaultRates, partitions: int) -> None:
+    def __init__(self, loop: SimLoop, rates: FaultRates, partitions: int, network: SimNetwork | None = None) -> None:
+        """`network`: between the servers and the store; None: no message is lost."""
         self._loop, self.rates = loop, rates
+        self._network = network or SimNetwork(loop, ())
         self._clock = SimClock(loop)
         self.memory = MemoryStore(self._clock, partitions)
         self.granted: set[object] = set()  # tasks that hold a grant and have not received an answer yet
         self.violations: list[str] = []  # of invariants; the cluster raises the first of them
 
     async def _request(self, work: Callable[[], Awaitable[T]]) -> T:
+        return await self._network.request("store", lambda: self._answer(work))
+
+    async def _answer(self, work: Callable[[], Awaitable[T]]) -> T:
         random = self._loop.random
         direction = random.random()  # the delay is before the effect, after it, or both
         if direction < 0.7:
@@ -177,8 +182,8 @@ class SimQueue:
     pointer is acknowledged.
     """
 
-    def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore) -> None:
-        self._loop, self.rates, self._store = loop, rates, store
+    def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore, network: SimNetwork) -> None:
+        self._loop, self.rates, self._store, self._network = loop, rates, store, network
         self._clock = SimClock(loop)
         self._queue = MemoryQueue()
 
@@ -195,6 +200,9 @@ class SimQueue:
             self._store.violations.append(f"{pointer} was published before its commit")
 
     async def put(self, pointers: Sequence[Pointer]) -> None:
+        await self._network.request("queue", lambda: self._put(pointers))
+
+    async def _put(self, pointers: Sequence[Pointer]) -> None:
         random = self._loop.random
         for pointer in pointers:
             self._check_committed(pointer)
@@ -209,12 +217,13 @@ class SimQueue:
         await self._queue.put([pointer])
 
     async def take(self, limit: int) -> list[Claim]:
-        return await self._queue.take(limit)
+        """Claims that do not reach the worker are lost."""
+        return await self._network.request("queue", lambda: self._queue.take(limit))
 
     async def done(self, claim: Claim) -> None:
         if self._store.unanswered():
             self._store.violations.append(f"{claim.pointer} was acknowledged before its commit")
-        await self._queue.done(claim)
+        await self._network.request("queue", lambda: self._queue.done(claim))
 
     def wipe(self) -> None:
         self._queue.wipe()
@@ -227,8 +236,8 @@ class SimQueue:
 class SimLink:
     """Requests to the owner of an execution: they run in its process; requests and answers may be lost."""
 
-    def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore) -> None:
-        self._loop, self.rates, self._store = loop, rates, store
+    def __init__(self, loop: SimLoop, rates: FaultRates, store: SimStore, network: SimNetwork) -> None:
+        self._loop, self.rates, self._store, self._network = loop, rates, store, network
         self._grants: set[tuple[str, str, Epoch]] = set()
         self.servers: dict[str, tuple[str, Control]] = {}  # name → its process and its control
 
@@ -244,23 +253,26 @@ class SimLink:
             raise Unavailable("no server answers")
         process, control = self.servers[name]
         answer: asyncio.Future[T] = self._loop.create_future()
+        here, there, is_lost = self._network.here(), name.partition(".")[0], self._network.is_lost
 
         async def serve() -> None:
             try:
                 done = await work(control)
             except Exception as error:  # noqa: BLE001  # every error of the server goes back over the link
-                if not answer.done():
+                if not answer.done() and is_lost(there, here) is None:
                     answer.set_exception(error)
             else:
-                if not answer.done() and self._loop.random.random() >= self.rates.link_after:
+                lost = self._loop.random.random() < self.rates.link_after or is_lost(there, here) is not None
+                if not answer.done() and not lost:
                     answer.set_result(done)
 
         def give_up() -> None:
             if not answer.done():
                 answer.set_exception(Unavailable("no answer in time"))
 
-        self._loop.spawn(process, serve())
-        timeout = self._loop.call_later(REQUEST_S, give_up)
+        if is_lost(here, there) is None:
+            self._loop.spawn(process, serve())
+        timeout = self._loop.call_later(TIMEOUT_S, give_up)
         try:
             return await answer
         finally:
