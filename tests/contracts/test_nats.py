@@ -16,10 +16,11 @@ from nats.aio.msg import Msg
 from nats.js.api import RetentionPolicy, StreamConfig
 
 from noetl.adapters.nats.connection import NatsConnection, NatsSettings
-from noetl.adapters.nats.queue import STREAM, NatsQueue
+from noetl.adapters.nats.queue import STREAM, TIMEOUTS_MAX, NatsQueue
 from noetl.errors import Rejected, Unavailable
 from noetl.ports import DIRECT, Claim, NoResponder, Pointer
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
+from tests.distributed.half_open import HalfOpenProxy
 from tests.ports import free_port
 from tests.services_nats import NatsServer, running_nats
 
@@ -67,6 +68,30 @@ def frames(claims: list[Claim]) -> list[str]:
 
 
 # The queue
+
+
+def test_a_connection_that_loses_answers_deletes_no_pointers(server: NatsServer) -> None:
+    async def go() -> None:
+        await clean(server)
+        async with connected(server) as [connection]:
+            worker = NatsQueue(connection, "default")
+            await worker.open()
+            proxy = HalfOpenProxy(server.port)
+            server_connection = NatsConnection(f"nats://127.0.0.1:{proxy.port}")
+            queue = NatsQueue(server_connection, timeout_s=0.2)
+            try:
+                await queue.put([Pointer("e", "a#1", 1, "default")])
+                proxy.cut("from")
+                for _ in range(2 * TIMEOUTS_MAX):
+                    with pytest.raises(Unavailable):
+                        await queue.put([Pointer("e", "b#1", 1, "default")])
+                proxy.restore()
+                assert frames(await worker.take(1)) == ["a#1"]
+            finally:
+                await server_connection.close()
+                proxy.close()
+
+    asyncio.run(go())
 
 
 class TestNatsQueue(WorkQueueContract):

@@ -111,7 +111,11 @@ class WorkStream:
         _raise_error(reply)
 
     async def recreate(self, wait_s: float) -> None:
-        """Replace a stream that accepts messages and does not store them."""
+        """Replace a stream that accepts messages and does not store them. Raises Unavailable.
+
+        If NATS does not answer another request either, the connection has failed, and the stream keeps its messages.
+        """
+        await self._call(f"STREAM.INFO.{STREAM}", {})
         await self._call(f"STREAM.DELETE.{STREAM}", {})
         await self._clock.sleep(wait_s)
         await self.create()
