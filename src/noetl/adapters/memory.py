@@ -57,6 +57,11 @@ class MemoryQueue:
         for _ in range(len(pointers)):
             self._wake_one()
 
+    @property
+    def has_taker(self) -> bool:
+        """Whether a slot is free: it waits for a pointer."""
+        return not all(taker.done() for taker in self._takers)
+
     def wake_all(self) -> None:
         """Takers wait again if there is nothing for them."""
         for _ in range(len(self._takers)):

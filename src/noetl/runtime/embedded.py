@@ -41,7 +41,7 @@ from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import JSON
 from noetl.playbook.kinds import Kinds
 from noetl.playbook.model import Credential
-from noetl.ports import FetchedCredential, ResultStore
+from noetl.ports import EventStore, FetchedCredential, ResultStore
 from noetl.runtime.adapters import open_remote_store
 from noetl.runtime.settings import Settings
 from noetl.runtime.written_calls import WrittenCalls
@@ -267,17 +267,17 @@ class EmbeddedRuntime:
         clock: Clock,
         tools: Tools,
         *,
+        store: EventStore | None = None,
         kinds: Kinds | None = None,
         slots: int = EMBEDDED_SLOTS,
         served: bool = False,
         hooks: RuntimeHooks = RuntimeHooks(),  # noqa: B008  # immutable
     ) -> None:
-        """`kinds`: the kinds of the tools, if the caller has them already.
+        """`store`: measures that of `storage`. `kinds`: the kinds of the tools, if the caller has them already.
 
         `served`: the authors of playbooks do not own the machine, so that playbooks may reach less.
         """
-        self.storage = storage
-        self.clock = clock
+        self.storage, self.clock, self._store = storage, clock, store or storage.store
         settings = Settings.from_environment()
         self.watchers: list[CommitHook] = [*hooks.on_commit]  # called after each commit
         self.listeners: list[LogLineHook] = [*hooks.on_log_line]
@@ -288,7 +288,7 @@ class EmbeddedRuntime:
         self._running, keychain = running_calls_of(storage.database), Keychain(self.providers, clock)
         queue, results = MemoryQueue(), ObservedResults(storage.results, self._on_unavailable)
         self.control = Control(
-            ControlPorts(storage.store, queue, results, limits=storage.limits, pending=storage.store),
+            ControlPorts(self._store, queue, results, limits=storage.limits, pending=storage.store),
             self.playbooks,
             ExecutionOwners(SqliteOwnership(storage.database)),
             clock,
@@ -300,14 +300,14 @@ class EmbeddedRuntime:
                 post=storage.inbox.post,
                 files=TaskFiles(tools),
                 crashes=self._running,
+                is_full=lambda _pool, _held: not queue.has_taker,  # the slots are for all pools
             ),
         )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
         kept, calls = settings.log_limits[0], WrittenCalls(self.toolbox, self._running)
         ports = WorkerPorts(self.control, queue, results, keychain, storage.logs if kept else None)
-        name = f"process {os.getpid()}"
+        name, self._slots = f"process {os.getpid()}", slots
         self.worker = Worker(name, ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept)
-        self._slots = slots
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
         self._waiters: dict[str, set[asyncio.Future[State]]] = {}  # by execution
         self._outage: asyncio.TimerHandle | None = None
@@ -337,7 +337,7 @@ class EmbeddedRuntime:
     async def refuse(self, refusal: Refusal) -> str:
         """Record a request that cannot run (D65); the id of its execution."""
         id = self.clock.new_id()
-        await record_refusal(self.storage.store, self.control.owners, id, self.clock.now(), refusal)
+        await record_refusal(self._store, self.control.owners, id, self.clock.now(), refusal)
         return id
 
     async def adopt(self, execution_id: str) -> State:
@@ -384,7 +384,7 @@ class EmbeddedRuntime:
                 await notifications.started()
                 for execution_id in notifications.recent:
                     await self.wait_until_idle(execution_id)
-        found = {each: await self.storage.store.status(each) for each in notifications.recent}
+        found = {each: await self._store.status(each) for each in notifications.recent}
         return {each: status for each, status in found.items() if status not in ("ok", None)}
 
     def _on_commit(self, live: LiveExecution, events: list[Event]) -> None:

@@ -30,6 +30,7 @@ from noetl.runtime.messages import LazyMessages
 from noetl.runtime.settings import Settings
 from noetl.server.committed_logs import CommittedLogs
 from noetl.server.services import Services
+from noetl.telemetry.measured import MeasuredStore
 from noetl.tool import AddressPolicy, Tools
 from noetl.views.log import events_of
 from noetl.views.pools import ShareWait
@@ -87,16 +88,17 @@ class LocalServer:
         tools = _installed_tools(settings, served=served)
         kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
-        self._records = RecordsOfEnded(storage.store)
+        store = MeasuredStore(storage.store, self.instruments.metrics, clock)
+        self._records = RecordsOfEnded(store)
         hooks = RuntimeHooks(
             on_commit=(self.instruments.on_commit, committed.on_commit, self._publish_commit, self._records.on_commit),
             on_log_line=(self._publish_line,),
             on_unavailable=(self.instruments.on_unavailable,),
         )
-        self.runtime = EmbeddedRuntime(storage, clock, tools, kinds=kinds, served=served, hooks=hooks)
+        self.runtime = EmbeddedRuntime(storage, clock, tools, store=store, kinds=kinds, served=served, hooks=hooks)
         control = self.runtime.control
         self.instruments.read_gauges(control)
-        ports = (storage.triggers, self.runtime.playbooks, control, storage.store)
+        ports = (storage.triggers, self.runtime.playbooks, control, store)
         self.triggers = Triggers(*ports, clock, now=control.now, owns=lambda _id: True)
         self._fetch_secret = Keychain(self.runtime.providers, clock).get
         self._messages = LazyMessages(nats, AddressPolicy.of_server(settings.networks), clock)

@@ -41,7 +41,7 @@ ALERTS: Final = (
         for_s=60,
         severity="page",
         meaning="the log does not answer; no data is lost, but executions make no progress",
-        action="check PostgreSQL",
+        action="check PostgreSQL, or the disk of the database file",
     ),
     Alert(
         name="NoetlQueueUnavailable",

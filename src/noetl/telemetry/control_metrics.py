@@ -34,6 +34,9 @@ class FrameInFlight(Protocol):
     @property
     def worker(self) -> str: ...
 
+    @property
+    def at(self) -> float: ...
+
 
 class ExecutionInMemory(Protocol):
     @property
@@ -114,8 +117,12 @@ def read_control(metrics: Metrics, control: ControlView, clock: Clock, pending: 
         return found is not None and not found.worker
 
     def oldest() -> Mapping[Labels, float]:
+        found = pending.oldest(is_waiting)  # of a queue that is measured: since the first of repeated pointers
+        for frame in (frame for live in _all(control) for frame in _in_flight(live) if not frame.worker):
+            pool = metrics.pool(frame.pool)
+            found[pool] = min(frame.at, found.get(pool, frame.at))
         now = clock.monotonic()
-        return {pool: now - since for pool, since in pending.oldest(is_waiting).items()}
+        return {pool: now - since for pool, since in found.items()}
 
     process.executions.read, process.leased.read, process.waiting.read = statuses, leased, waiting
     process.oldest_s.read = oldest

@@ -15,7 +15,7 @@ from noetl.errors import Conflict, Fenced, NotFound, Rejected, Unavailable
 from noetl.output import Output
 from noetl.ports import Append, Claim, Epoch, EventStore, Grant, Pointer, ReportAnswer
 from noetl.telemetry.logs import start_logging
-from noetl.telemetry.measured import MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
+from noetl.telemetry.measured import APPENDS_MAX, MeasuredLink, MeasuredQueue, MeasuredStore, PendingPointers
 from noetl.telemetry.metrics import Metrics
 from noetl.testing.contracts.queue import QueueClient, WorkQueueContract
 from noetl.testing.contracts.stores import PARTITIONS, EventStoreContract, append, epoch_of
@@ -76,12 +76,27 @@ def test_appends_are_counted_by_what_became_of_them() -> None:
             await MeasuredStore(AwayStore(CLOCK, PARTITIONS), metrics, CLOCK).append([append(4, epoch)])
 
     asyncio.run(work())
+    for prepare in metrics.registry.before_read:
+        prepare()
     meters = metrics.store
     assert dict(meters.appends.values) == {"ok": 1, "conflict": 1, "fenced": 1, "unavailable": 1}
     assert dict(meters.stale.values) == {(): 1}
     assert dict(meters.unavailable.values) == {"append": 1}
     assert sum(meters.append_s.of().counts) == 3
     assert (sum(meters.batch.of().counts), meters.batch.of().total) == (3, 5.0)
+
+
+def test_uncounted_appends_are_bounded() -> None:
+    metrics = Metrics()
+
+    async def work() -> None:
+        inner = MemoryStore(CLOCK, PARTITIONS)
+        store, epoch = MeasuredStore(inner, metrics, CLOCK), await epoch_of(inner, "s1")
+        for seq in range(1, APPENDS_MAX + 2):
+            await store.append([append(seq, epoch)])
+
+    asyncio.run(work())
+    assert metrics.store.appends.values["ok"] == sum(metrics.store.append_s.of().counts) == APPENDS_MAX
 
 
 def test_reading_the_log_is_timed_by_what_is_asked() -> None:
