@@ -277,7 +277,9 @@ class EmbeddedRuntime:
 
         `served`: the authors of playbooks do not own the machine, so that playbooks may reach less.
         """
-        self.storage, self.clock, self._store = storage, clock, store or storage.store
+        self.storage = storage
+        self.clock = clock
+        self._store = store or storage.store
         settings = Settings.from_environment()
         self.watchers: list[CommitHook] = [*hooks.on_commit]  # called after each commit
         self.listeners: list[LogLineHook] = [*hooks.on_log_line]
@@ -304,13 +306,17 @@ class EmbeddedRuntime:
             ),
         )
         self.toolbox = Toolbox(tools, Refs(results, self.control), keychain, Lineage(self.control))
-        kept, calls = settings.log_limits[0], WrittenCalls(self.toolbox, self._running)
-        ports = WorkerPorts(self.control, queue, results, keychain, storage.logs if kept else None)
-        name, self._slots = f"process {os.getpid()}", slots
-        self.worker = Worker(name, ports, calls, clock, on_log_line=self.listeners, log_call_bytes=kept)
+        self._slots = slots
+        self.worker = self._make_worker(settings, queue, results, keychain)
         self._background = BackgroundTasks(on_error=[self._fail_waiters])
         self._waiters: dict[str, set[asyncio.Future[State]]] = {}  # by execution
         self._outage: asyncio.TimerHandle | None = None
+
+    def _make_worker(self, settings: Settings, queue: MemoryQueue, results: ResultStore, keychain: Keychain) -> Worker:
+        name, kept = f"process {os.getpid()}", settings.log_limits[0]
+        ports = WorkerPorts(self.control, queue, results, keychain, self.storage.logs if kept else None)
+        calls = WrittenCalls(self.toolbox, self._running)
+        return Worker(name, ports, calls, self.clock, on_log_line=self.listeners, log_call_bytes=kept)
 
     # Requests
 
