@@ -9,6 +9,7 @@ from typing import Final
 
 import noetl
 from noetl.background import BackgroundTasks
+from noetl.clock import Clock
 from noetl.control.live_execution import LiveExecution
 from noetl.control.log_pages import ReadableLog, read_runs
 from noetl.engine import Event
@@ -19,8 +20,9 @@ from noetl.slices import in_slices
 from noetl.views.runs import Runs
 from noetl.views.stored_runs import freeze_runs, schema, thaw_runs
 
-STORED_FACTS_MIN: Final = 20_000  # facts since the last copy: about 0.1 s of reading
+STORED_FACTS_MIN: Final = 50_000  # facts since the last copy: about a quarter of a second of reading
 STORED_GROWTH: Final = 4  # and at least this part of the facts in it
+ENDED_S: Final = 10.0  # after the end: a client that waits for it reads the log at once, and stores the copy
 STORED_RUNS_MAX: Final = 20_000  # runs of steps; more would make a copy of many megabytes
 
 
@@ -66,10 +68,11 @@ class RunRecords:
 
 
 class RecordsOfEnded:
-    """Reads long logs as soon as their executions have ended on this server, one at a time."""
+    """Reads long logs a moment after their executions have ended on this server, one at a time."""
 
-    def __init__(self, store: EventStore) -> None:
+    def __init__(self, store: EventStore, clock: Clock) -> None:
         self._records = RunRecords(store)
+        self._clock = clock
         self._one_at_a_time = asyncio.Lock()
         self._background = BackgroundTasks()
 
@@ -78,6 +81,7 @@ class RecordsOfEnded:
             self._background.spawn(self._read(live.id))
 
     async def _read(self, execution_id: str) -> None:
+        await self._clock.sleep(ENDED_S)
         async with self._one_at_a_time:
             with suppress(Unavailable, Damaged):  # the first reader sees the error, or reads the whole log
                 await self._records.read(execution_id)

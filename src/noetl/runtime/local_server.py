@@ -89,7 +89,7 @@ class LocalServer:
         kinds, committed = tools.kinds(), CommittedLogs(storage.store)
         self.feed, self.instruments = MemoryFeed(), Instrumentation(clock, "server")
         store = MeasuredStore(storage.store, self.instruments.metrics, clock)
-        self._records = RecordsOfEnded(store)
+        self._records = RecordsOfEnded(store, clock)
         hooks = RuntimeHooks(
             on_commit=(self.instruments.on_commit, committed.on_commit, self._publish_commit, self._records.on_commit),
             on_log_line=(self._publish_line,),

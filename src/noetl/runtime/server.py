@@ -135,7 +135,7 @@ class ServerRuntime:
         self.store = PostgresStore(self.database, PARTITIONS)
         self.instruments = Instrumentation(clock, "server")
         self._measured = MeasuredStore(self.store, self.instruments.metrics, clock)
-        self._records = RecordsOfEnded(self._measured)
+        self._records = RecordsOfEnded(self._measured, clock)
         self.queue = NatsQueue(self.connection, clock=clock)
         self.outbox = Outbox(self.queue, clock)
         self.own_slots = OwnSlots()

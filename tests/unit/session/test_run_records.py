@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from noetl.control.run_records import STORED_FACTS_MIN, RunRecords, records_schema
+from noetl.control.run_records import ENDED_S, STORED_FACTS_MIN, RunRecords, records_schema
 from noetl.ports import Snapshot
 from noetl.runtime.local_server import open_local_server
 from noetl.session.local import LocalSession
 from noetl.session.sources import PlaybookFile
 from noetl.slices import turn
+from noetl.testing import FakeClock
 from noetl.views.documents import show_document
 from noetl.views.runs import Runs
 from tests.unit.session.test_log_pages import LOOP, CountedLog
@@ -67,13 +68,17 @@ def test_a_second_reader_reads_nothing_again(tmp_path: Path) -> None:
 
 def test_a_server_reads_a_long_log_when_the_execution_has_ended(tmp_path: Path) -> None:
     async def work() -> None:
-        async with open_local_server(tmp_path / "a.db") as server:
+        clock = FakeClock()
+        async with open_local_server(tmp_path / "a.db", clock) as server:
             store, playbooks = server.services.store, server.services.playbooks
             ids = []
             for items in (50, ITEMS):
                 digest = await playbooks.add(_loop(), None)
                 ids.append(await server.runtime.start(digest, {"items": list(range(items))}))
                 await server.runtime.wait_until_idle(ids[-1])
+            await clock.settle()
+            assert await store.snapshot(ids[1], "records") is None
+            clock.advance(ENDED_S)
             async with asyncio.timeout(60):
                 while (copy := await store.snapshot(ids[1], "records")) is None:
                     await turn()
