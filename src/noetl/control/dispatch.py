@@ -32,13 +32,13 @@ from noetl.ports import Claim, Epoch, Pointer, WorkQueue
 from noetl.views.pools import ShareWait
 
 REPEAT_S = 0.5  # from a failed write of pointers to the next one
-POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them again
+POINTERS_MAX = 100_000  # in the outbox; more are dropped, and the sweeper sends them when slots are free
 
 
 class Outbox:
     """Implements WorkQueue. Pointers that arrive while the queue writes are sent together; a failed write is repeated.
 
-    The sweeper cannot do that: in a busy pool it cannot tell a lost pointer from one that waits for a free slot.
+    The sweeper would be late: in a busy pool it cannot tell a lost pointer from one that waits for a free slot.
     """
 
     def __init__(self, queue: WorkQueue, clock: Clock) -> None:
